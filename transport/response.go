@@ -21,6 +21,9 @@ type Request struct {
 	Body          kmsg.Request
 	Frame         []byte // the frame without its size: header and body, for forwarding
 	Conn          *ConnInfo
+	// TooNew says that an ApiVersions came in a version above the known ones: Body is an empty version 0, which the
+	// answer has to be too.
+	TooNew bool
 }
 
 // ConnInfo is what handlers may know of the connection a request came in on.
@@ -53,6 +56,9 @@ type Response struct {
 	// request's own limits and ctx (ended when the connection closes), and returns a Response without Wait. Later
 	// requests of the connection are read and handled meanwhile, in order.
 	Wait func(ctx context.Context) Response
+	// Ordered says of a response with Wait that the connection's next request is handled only after Wait has returned:
+	// what the request changes must be seen by the next one.
+	Ordered bool
 	// None says that no answer is sent (Produce with acks=0).
 	None bool
 	// Close says that the connection is closed without an answer; Reason names the metric label.
