@@ -18,4 +18,6 @@ var (
 	ErrQuarantined             = errors.New("replica is quarantined and waits for an operator")        // KAFKA_STORAGE_ERROR 56
 	ErrPolicy                  = errors.New("forbidden by the topic's cleanup.policy")                 // POLICY_VIOLATION 44
 	ErrUnsupportedTimestamp    = errors.New("special timestamp is unknown or too new for the version") // UNSUPPORTED_VERSION 35
+	ErrSessionNotFound         = errors.New("no such fetch session")                                   // FETCH_SESSION_ID_NOT_FOUND 70
+	ErrSessionEpoch            = errors.New("fetch session epoch is out of step")                      // INVALID_FETCH_SESSION_EPOCH 71
 )

@@ -63,6 +63,14 @@ type FetchRequest struct {
 	MaxBytes    int32
 	Committed   bool // isolation level read_committed
 	Partitions  []FetchPartition
+
+	// The fetch session of a follower belongs to the callee, who keeps what the follower fetches and parks it, so that an
+	// idle partition costs neither side anything: the caller passes both numbers and the forgotten partitions on as they
+	// came. Epoch 0 opens a session and -1 goes without one, with all partitions named; above 0 Partitions holds only
+	// what is new or changed since the session's request before. A consumer's session is the caller's: all zero.
+	SessionID    int32
+	SessionEpoch int32
+	Forgotten    []record.PartitionID
 }
 
 // FetchPartition asks for one partition.
@@ -76,8 +84,10 @@ type FetchPartition struct {
 	MaxBytes           int32
 }
 
-// FetchAnswer is the answer for one partition, in the request's order.
+// FetchAnswer is the answer for one partition, in the request's order; of an incremental follower fetch only partitions
+// with something to tell are answered, in any order, told by ID.
 type FetchAnswer struct {
+	ID               record.PartitionID
 	Err              error
 	HighWatermark    int64 // -1 on error
 	LastStableOffset int64
@@ -105,7 +115,9 @@ type AbortedTransaction struct {
 
 // FetchResult is the whole answer.
 type FetchResult struct {
-	Answers []FetchAnswer
+	Err       error // a follower's session is unknown or out of step: the whole request is refused
+	SessionID int32 // of a follower's session; 0 none
+	Answers   []FetchAnswer
 }
 
 // Release gives every span of the result back. It may be called after some were released already.

@@ -49,6 +49,8 @@ var kafkaErrors = []struct {
 	{partition.ErrQuarantined, kerr.KafkaStorageError},
 	{partition.ErrPolicy, kerr.PolicyViolation},
 	{partition.ErrUnsupportedTimestamp, kerr.UnsupportedVersion},
+	{partition.ErrSessionNotFound, kerr.FetchSessionIDNotFound},
+	{partition.ErrSessionEpoch, kerr.InvalidFetchSessionEpoch},
 
 	// Refusals of metadata commands.
 	{metadata.ErrTopicExists, kerr.TopicAlreadyExists},
