@@ -89,6 +89,12 @@ type QuorumReplica struct {
 	LastCaught  int64 // wall clock, milliseconds; -1 unknown
 }
 
+// Peers reaches other nodes over the listener between nodes.
+type Peers interface {
+	// Ask sends a request, whose version is set, to a node and gives its answer, bounded by ctx.
+	Ask(ctx context.Context, node int32, req kmsg.Request) (kmsg.Response, error)
+}
+
 // ProducerIDs hands out producer ids from a block that this node holds, fetching the next in time.
 type ProducerIDs interface {
 	Next(ctx context.Context) (int64, error)
@@ -104,6 +110,8 @@ type Node struct {
 	BrokerConfigs func() []BrokerConfig
 	// Defaults of topics.
 	TopicDefaults TopicDefaults
+	// Dead says that gossip has declared a node dead or left. It is only shown; nil: nobody.
+	Dead func(node int32) bool
 	// MaxFetchBytes caps a response, as Kafka's fetch.max.bytes (55 MiB).
 	MaxFetchBytes int32
 }
@@ -113,7 +121,8 @@ type TopicDefaults struct {
 	Partitions  int32
 	Replication int16
 	AutoCreate  bool
-	Configs     map[string]string // overrides of the built-in defaults of metadata.TopicSettings
+	// Settings are the defaults of topic settings; nil: the built-in ones.
+	Settings *metadata.Defaults
 }
 
 // BrokerConfig is one entry of a broker's configuration.
@@ -133,4 +142,5 @@ type Deps struct {
 	Replicas    Replicas
 	Controller  Controller
 	ProducerIDs ProducerIDs
+	Peers       Peers // nil: this node answers without asking others whether they lead yet
 }

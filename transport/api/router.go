@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"cordwood/fsm/metadata"
 	"cordwood/transport"
 )
 
@@ -35,6 +36,9 @@ func New(deps Deps, opts Options) *Handlers {
 	}
 	if h.now == nil {
 		h.now = time.Now
+	}
+	if h.Node.TopicDefaults.Settings == nil {
+		h.Node.TopicDefaults.Settings, _ = metadata.NewDefaults(nil) // the built-in ones are legal: a test holds it
 	}
 	return h
 }
