@@ -47,7 +47,9 @@ type RegisterBroker struct {
 	Broker  Broker               `json:"broker"`            // Epoch, Fenced, Draining, Loss* are decided by the apply
 	Earlier []EarlierIncarnation `json:"earlier,omitempty"` // newest first, back to the last registration known to have succeeded
 	Clean   bool                 `json:"clean"`             // the clean flag was set and all ends and sizes matched
-	BootOK  bool                 `json:"bootOk"`            // the present boot id is readable
+	// Mismatch says that the clean flag was set, but ends or sizes did not match: bytes that were fsynced are gone.
+	Mismatch bool `json:"mismatch,omitempty"`
+	BootOK   bool `json:"bootOk"` // the present boot id is readable
 }
 
 // EarlierIncarnation is an incarnation that session.json remembers.

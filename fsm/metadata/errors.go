@@ -29,3 +29,7 @@ var (
 	ErrNoController        = errors.New("no controller is known")                       // COORDINATOR_NOT_AVAILABLE-like; retriable
 	ErrOutcomeUnknown      = errors.New("the command may or may not have been applied") // REQUEST_TIMED_OUT 7
 )
+
+// ErrNewerVersion says that a command or a snapshot holds something that this binary does not know. The node must stop:
+// going on without it would make its metadata differ from the others'.
+var ErrNewerVersion = errors.New("it was written by a newer version of Cordwood than this binary")

@@ -18,7 +18,11 @@ type Image struct {
 
 	brokers *btree.Map[int32, *Broker]
 	topics  *btree.Map[string, *Topic]
-	names   *btree.Map[string, string] // by the bytes of the topic id
+	names   *btree.Map[string, string] // topic names by the bytes of the topic id
+
+	metrics    *btree.Map[string, string]   // topic names by MetricName
+	hosts      *btree.Map[string, struct{}] // hostKey: which broker is a replica of which partition
+	leaderless *btree.Map[string, struct{}] // partitionKey of the partitions without a leader
 }
 
 // Index is the raft index of the last command applied.
@@ -71,6 +75,27 @@ func (i *Image) Partition(id record.PartitionID) *Partition {
 	return t.Partitions[id.Partition]
 }
 
+// ReplicasOf gives the partitions that a broker is a replica of, in the order of their ids.
+func (i *Image) ReplicasOf(broker int32) iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) {
+		for _, id := range i.hosted(broker) {
+			if !yield(i.Partition(id)) {
+				return
+			}
+		}
+	}
+}
+
+// Leaderless gives the partitions that have no leader, in the order of their ids.
+func (i *Image) Leaderless() iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) {
+		i.leaderless.Scan(func(k string, _ struct{}) bool { return yield(i.Partition(partitionOf(k))) })
+	}
+}
+
+// LeaderlessCount is the number of partitions that have no leader.
+func (i *Image) LeaderlessCount() int { return i.leaderless.Len() }
+
 // BrokerEpoch is the current epoch of a broker, -1 if it is not registered.
 func (i *Image) BrokerEpoch(id int32) int64 {
 	if b := i.Broker(id); b != nil {
@@ -88,13 +113,4 @@ type Delta struct {
 	Topics     []record.TopicID     // created, deleted or with changed settings
 	Partitions []record.PartitionID // created, deleted or changed
 	Events     []Event              // what operators are told; only the active controller logs them
-}
-
-// Event is something that the apply of a command decided and operators should see.
-type Event struct {
-	Kind      string             `json:"kind"` // DataLossPossible, PartitionOffline, …
-	Partition record.PartitionID `json:"partition"`
-	Topic     string             `json:"topic"`
-	Detail    string             `json:"detail"`
-	Unsafe    *UnsafeElection    `json:"unsafe,omitempty"` // of DataLossPossible
 }

@@ -35,16 +35,26 @@ func CheckTopicName(name string) error {
 func MetricName(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // Colliding gives the topic whose name differs from this one only in dots and underscores, "" if there is none.
-// It looks at all topics, and only where the name has such a character.
 func (i *Image) Colliding(name string) string {
-	if !strings.ContainsAny(name, "._") {
-		return ""
-	}
-	metric := MetricName(name)
-	for t := range i.Topics() {
-		if t.Name != name && len(t.Name) == len(name) && MetricName(t.Name) == metric {
-			return t.Name
-		}
+	if other, _ := i.metrics.Get(MetricName(name)); other != name {
+		return other
 	}
 	return ""
+}
+
+// checkNewName judges the name of a topic that is to be made.
+func (s *State) checkNewName(name string) error {
+	if err := CheckTopicName(name); err != nil {
+		return err
+	}
+	other := s.head.Colliding(name)
+	switch {
+	case name == MetadataTopic:
+		return refuse(ErrInvalidRequest, "%s is the metadata log", name)
+	case s.head.Topic(name) != nil:
+		return refuse(ErrTopicExists, "%s", name)
+	case other != "":
+		return refuse(ErrInvalidTopic, "%s and the topic %s differ only in dots and underscores", name, other)
+	}
+	return nil
 }

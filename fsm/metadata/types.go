@@ -65,13 +65,15 @@ type Endpoint struct {
 // Broker is a registered node. Values in an Image are immutable.
 type Broker struct {
 	ID          int32               `json:"id"`
-	Epoch       int64               `json:"epoch"`       // raft index of the registration that is in force
-	Incarnation string              `json:"incarnation"` // uuid of the process that registered
+	Epoch       int64               `json:"epoch"`             // raft index of the registration that is in force
+	Incarnation string              `json:"incarnation"`       // uuid of the process that registered
+	Earlier     []string            `json:"earlier,omitempty"` // incarnations before it, newest first, bounded: their registrations come too late
 	DirectoryID string              `json:"directoryId"`
 	Rack        string              `json:"rack,omitempty"`
 	Listeners   map[string]Endpoint `json:"listeners"` // by listener name
 	RaftAddress string              `json:"raftAddress"`
 	Fenced      bool                `json:"fenced"`
+	Class       RestartClass        `json:"class"`     // what this restart may have lost
 	Draining    bool                `json:"draining"`  // in controlled shutdown: never elected, never added to an ISR
 	LossMedia   int64               `json:"lossMedia"` // epoch of the last registration that may have lost fsynced bytes; 0 never
 	LossPower   int64               `json:"lossPower"` // epoch of the last one that may have lost any acknowledged bytes; >= LossMedia
@@ -82,6 +84,9 @@ type Broker struct {
 
 // Alive says that the broker is registered and unfenced.
 func (b *Broker) Alive() bool { return b != nil && !b.Fenced }
+
+// MayLead says that the broker may be elected and may join an ISR: registered, unfenced and not shutting down.
+func (b *Broker) MayLead() bool { return b.Alive() && !b.Draining }
 
 // Replica is one member of a partition's V ∪ Vnew ∪ adding with what is recorded of it.
 type Replica struct {
