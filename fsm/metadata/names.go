@@ -58,3 +58,8 @@ func (s *State) checkNewName(name string) error {
 	}
 	return nil
 }
+
+// InternalTopic says that a topic is the cluster's own: clients are told so, and tools leave it out of their lists.
+func InternalTopic(name string) bool {
+	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
+}

@@ -38,10 +38,23 @@ var table []row
 func init() {
 	table = []row{
 		{key: kmsg.ApiVersions, max: 5, handle: handleAPIVersions},
+		{key: kmsg.DeleteTopics, min: 1, max: 6, handle: handleDeleteTopics},
+		{key: kmsg.DeleteRecords, max: 2, handle: handleDeleteRecords},
+		{key: kmsg.DescribeConfigs, min: 1, max: 4, handle: handleDescribeConfigs},
+		{key: kmsg.AlterConfigs, max: 2, handle: handleAlterConfigs},
+		{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: handleDescribeLogDirs},
+		{key: kmsg.ElectLeaders, max: 2, handle: handleElectLeaders},
+		{key: kmsg.IncrementalAlterConfigs, max: 1, handle: handleIncrementalAlterConfigs},
+		{key: kmsg.ListPartitionReassignments, handle: handleListPartitionReassignments},
+		{key: kmsg.DescribeQuorum, max: 2, handle: handleDescribeQuorum},
 		{key: kmsg.AlterPartition, max: 3, internal: true, handle: handleAlterPartition},
+		{key: kmsg.UpdateFeatures, max: 2, handle: handleUpdateFeatures},
+		{key: kmsg.DescribeCluster, max: 2, handle: handleDescribeCluster},
 		{key: kmsg.BrokerRegistration, max: 4, internal: true, handle: handleBrokerRegistration},
 		{key: kmsg.BrokerHeartbeat, max: 2, internal: true, handle: handleBrokerHeartbeat},
+		{key: kmsg.UnregisterBroker, handle: handleUnregisterBroker},
 		{key: kmsg.AllocateProducerIDs, internal: true, handle: handleAllocateProducerIDs},
+		{key: kmsg.DescribeTopicPartitions, handle: handleDescribeTopicPartitions},
 	}
 	for i := range table {
 		byKey[table[i].key] = &table[i]

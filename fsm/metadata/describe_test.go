@@ -1,0 +1,36 @@
+package metadata
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestDescriptionTagsComeBackAsTheyWent(t *testing.T) {
+	n := NodeInfo{State: NodeDraining, Voter: true, Replicas: 12, Leaders: 4, Rack: "r1", Version: "v0.1.0", MinLevel: 1, MaxLevel: 2, Level: 1}
+	if got, err := DecodeNodeInfo(n.Encode()); err != nil || got != n {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	p := PartitionInfo{PartitionEpoch: 7, MinISR: 2}
+	if got, err := DecodePartitionInfo(p.Encode()); err != nil || got != p {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, b := range [][]byte{nil, {}, {2, '{', '}'}, {describeFormat}, {describeFormat, '['}} {
+		if _, err := DecodeNodeInfo(b); err == nil {
+			t.Errorf("%v was read", b)
+		}
+	}
+}
+
+func FuzzDecodeNodeInfo(f *testing.F) {
+	f.Add((&NodeInfo{State: NodeAlive, Replicas: 1}).Encode())
+	f.Add([]byte{describeFormat})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n, err := DecodeNodeInfo(b)
+		if err != nil {
+			return
+		}
+		if again, err := DecodeNodeInfo(n.Encode()); err != nil || !reflect.DeepEqual(again, n) {
+			t.Errorf("%+v came back as %+v, %v", n, again, err)
+		}
+	})
+}
