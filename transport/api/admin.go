@@ -88,13 +88,13 @@ func sentence(err error) *string {
 	return &none
 }
 
-// aliveBrokers gives the brokers that may get replicas.
-func aliveBrokers(img *metadata.Image) []*metadata.Broker {
-	var l []*metadata.Broker
+// aliveBrokers counts the nodes that may lead.
+func aliveBrokers(img *metadata.Image) int {
+	n := 0
 	for b := range img.Brokers() {
-		if b.Alive() && !b.Draining {
-			l = append(l, b)
+		if b.MayLead() {
+			n++
 		}
 	}
-	return l
+	return n
 }

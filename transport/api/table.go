@@ -38,11 +38,13 @@ var table []row
 func init() {
 	table = []row{
 		{key: kmsg.ApiVersions, max: 5, handle: handleAPIVersions},
+		{key: kmsg.CreateTopics, min: 2, max: 7, handle: handleCreateTopics},
 		{key: kmsg.DeleteTopics, min: 1, max: 6, handle: handleDeleteTopics},
 		{key: kmsg.DeleteRecords, max: 2, handle: handleDeleteRecords},
 		{key: kmsg.DescribeConfigs, min: 1, max: 4, handle: handleDescribeConfigs},
 		{key: kmsg.AlterConfigs, max: 2, handle: handleAlterConfigs},
 		{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: handleDescribeLogDirs},
+		{key: kmsg.CreatePartitions, max: 3, handle: handleCreatePartitions},
 		{key: kmsg.ElectLeaders, max: 2, handle: handleElectLeaders},
 		{key: kmsg.IncrementalAlterConfigs, max: 1, handle: handleIncrementalAlterConfigs},
 		{key: kmsg.ListPartitionReassignments, handle: handleListPartitionReassignments},
