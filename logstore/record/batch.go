@@ -98,8 +98,14 @@ func (h *Header) IsTransactional() bool { return h.Attributes&AttrTransactional 
 // HasLogAppendTime says that every record bears MaxTimestamp, stamped by the leader.
 func (h *Header) HasLogAppendTime() bool { return h.Attributes&AttrLogAppendTime != 0 }
 
-// HasProducer says that the batch came from an idempotent or transactional producer.
-func (h *Header) HasProducer() bool { return h.ProducerID != NoProducerID }
+// HasProducer says that the batch came from an idempotent or transactional producer. Any negative id is none.
+func (h *Header) HasProducer() bool { return h.ProducerID > NoProducerID }
+
+// DeleteHorizon is the time (milliseconds) from which compaction may drop tombstones and markers of the batch; false if
+// none was set. The batch's base timestamp holds it, and the deltas are counted from there.
+func (h *Header) DeleteHorizon() (int64, bool) {
+	return h.BaseTimestamp, h.Attributes&AttrDeleteHorizon != 0
+}
 
 // ParseHeader decodes the header at the start of b. It checks only that the bytes are there and that the length and
 // magic can be those of a version 2 batch (ErrCorruptBatch otherwise); see Verify for the checksum.

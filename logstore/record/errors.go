@@ -35,7 +35,10 @@ type BatchFault struct {
 type BatchError struct {
 	Err     error        // one of the sentinels
 	Message string       // a sentence for the client
-	Records []BatchFault // the records at fault, if single ones were; bounded by the batch's record count
+	Records []BatchFault // the records at fault, if single ones were; at most maxFaults of them
+	// What a real Kafka tells about this fault beside its code, for who wants to answer alike.
+	LogStart bool // the answer bears the partition's log start offset: the request was sound and the log refused
+	Silent   bool // the answer bears no sentence
 }
 
 func (e *BatchError) Error() string { return fmt.Sprintf("%v: %s", e.Err, e.Message) }
