@@ -27,6 +27,7 @@ var rules = []rule{
 	{pkg: "fsm/partition", own: []string{"logstore/record", "fsm/metadata"}, never: impure, reason: "decisions are pure: facts and now go in, effects come out"},
 	{pkg: "fsm", own: []string{"fsm/metadata"}, reason: "the raft adapter joins raft and the metadata, nothing else"},
 	{pkg: "transport/api", own: []string{"transport", "logstore/record", "fsm/metadata", "fsm/partition"}, reason: "handlers see logs and replicas through the interfaces of deps.go"},
+	{pkg: "transport/api/apitest", own: []string{"transport", "transport/api", "logstore/record", "fsm/metadata", "fsm/partition"}, reason: "handlers are tested over fakes of what they see"},
 	{pkg: "transport/admin", reason: "HTTP knows only interfaces of its own"},
 	{pkg: "transport/rpc", own: []string{"logstore/record"}, reason: "the client between nodes only talks"},
 	{pkg: "transport", own: []string{"logstore/record"}, reason: "connections do not know what they carry"},

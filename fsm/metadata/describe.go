@@ -1,10 +1,5 @@
 package metadata
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
 // Private tags of answers that describe a cluster: what Kafka's fields have no room for. Clients skip tags that they
 // do not know.
 const (
@@ -39,35 +34,14 @@ type PartitionInfo struct {
 	MinISR         int32 `json:"minISR"`
 }
 
-// describeFormat is the first byte of both bodies; strict JSON follows it.
-const describeFormat = 1
+// Encode gives the bytes of the tagged field.
+func (n NodeInfo) Encode() []byte { return encodeField(n) }
 
-// Encode writes the body of TagNodeInfo.
-func (n *NodeInfo) Encode() []byte { return encodeDescription(n) }
+// Encode gives the bytes of the tagged field.
+func (p PartitionInfo) Encode() []byte { return encodeField(p) }
 
-// Encode writes the body of TagPartitionInfo.
-func (p *PartitionInfo) Encode() []byte { return encodeDescription(p) }
+// DecodeNodeInfo reads TagNodeInfo.
+func DecodeNodeInfo(b []byte) (NodeInfo, error) { return decodeField[NodeInfo](b) }
 
-func encodeDescription(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // structs of numbers and strings always encode
-	}
-	return append([]byte{describeFormat}, b...)
-}
-
-// DecodeNodeInfo reads the body of TagNodeInfo.
-func DecodeNodeInfo(b []byte) (n NodeInfo, err error) { return n, decodeDescription(b, &n) }
-
-// DecodePartitionInfo reads the body of TagPartitionInfo.
-func DecodePartitionInfo(b []byte) (p PartitionInfo, err error) { return p, decodeDescription(b, &p) }
-
-func decodeDescription(b []byte, v any) error {
-	if len(b) == 0 || b[0] != describeFormat {
-		return fmt.Errorf("description tag: not of format %d", describeFormat)
-	}
-	if err := json.Unmarshal(b[1:], v); err != nil {
-		return fmt.Errorf("description tag: %w", err)
-	}
-	return nil
-}
+// DecodePartitionInfo reads TagPartitionInfo.
+func DecodePartitionInfo(b []byte) (PartitionInfo, error) { return decodeField[PartitionInfo](b) }

@@ -14,7 +14,7 @@ func TestDescriptionTagsComeBackAsTheyWent(t *testing.T) {
 	if got, err := DecodePartitionInfo(p.Encode()); err != nil || got != p {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for _, b := range [][]byte{nil, {}, {2, '{', '}'}, {describeFormat}, {describeFormat, '['}} {
+	for _, b := range [][]byte{nil, {}, {0, '{', '}'}, {wireVersion}, {wireVersion, '['}} {
 		if _, err := DecodeNodeInfo(b); err == nil {
 			t.Errorf("%v was read", b)
 		}
@@ -23,7 +23,7 @@ func TestDescriptionTagsComeBackAsTheyWent(t *testing.T) {
 
 func FuzzDecodeNodeInfo(f *testing.F) {
 	f.Add((&NodeInfo{State: NodeAlive, Replicas: 1}).Encode())
-	f.Add([]byte{describeFormat})
+	f.Add([]byte{wireVersion})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := DecodeNodeInfo(b)
 		if err != nil {

@@ -1,7 +1,6 @@
-package api
+package api_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 
 	"cordwood/fsm/metadata"
 	"cordwood/transport"
+	"cordwood/transport/api"
+	"cordwood/transport/api/apitest"
 )
 
 func topicWish(name string, partitions int32, replication int16, configs ...string) *kmsg.CreateTopicsRequest {
@@ -28,22 +29,22 @@ func topicWish(name string, partitions int32, replication int16, configs ...stri
 }
 
 // created makes a topic and gives its answer.
-func (w *adminWorld) created(name string, partitions int32, replication int16, configs ...string) kmsg.CreateTopicsResponseTopic {
-	w.t.Helper()
-	resp := w.ask(7, topicWish(name, partitions, replication, configs...)).(*kmsg.CreateTopicsResponse)
-	require.Len(w.t, resp.Topics, 1)
+func created(t *testing.T, w *apitest.Cluster, name string, partitions int32, replication int16, configs ...string) kmsg.CreateTopicsResponseTopic {
+	t.Helper()
+	resp := w.Call(7, topicWish(name, partitions, replication, configs...)).(*kmsg.CreateTopicsResponse)
+	require.Len(t, resp.Topics, 1)
 	return resp.Topics[0]
 }
 
 func TestACreatedTopicIsAnsweredWhenItsLeadersAreInOffice(t *testing.T) {
-	w := newAdminWorld(t, 1, 2, 3)
-	w.notYet = 5
-	w.soon(func() {
-		x := w.created("orders", 6, 3)
+	w := apitest.New(t, 1, 2, 3)
+	w.NotInOffice(5)
+	w.Soon(func() {
+		x := created(t, w, "orders", 6, 3)
 		require.Zero(t, x.ErrorCode)
 		require.EqualValues(t, 6, x.NumPartitions)
 	})
-	require.Zero(t, w.notYet, "the answer left before the leaders were in office")
+	require.Zero(t, w.NotInOffice(0), "the answer left before the leaders were in office")
 	topic := w.Image().Topic("orders")
 	require.Len(t, topic.Partitions, 6)
 	for _, p := range topic.Partitions {
@@ -53,53 +54,63 @@ func TestACreatedTopicIsAnsweredWhenItsLeadersAreInOffice(t *testing.T) {
 }
 
 func TestACreatedTopicIsAnsweredInTimeThoughNoLeaderTakesOffice(t *testing.T) {
-	w := newAdminWorld(t, 1)
-	w.notYet = 1 << 30
+	w := apitest.New(t, 1)
+	w.NotInOffice(1 << 30)
 	req := topicWish("orders", 1, 1)
 	req.TimeoutMillis = 20
-	w.soon(func() {
-		resp := w.ask(7, req).(*kmsg.CreateTopicsResponse)
+	w.Soon(func() {
+		resp := w.Call(7, req).(*kmsg.CreateTopicsResponse)
 		require.Zero(t, resp.Topics[0].ErrorCode, "the topic is there")
 	})
 }
 
 func TestAReplicationFactorThatCannotHoldIsRefusedWithBothNumbers(t *testing.T) {
-	w := newAdminWorld(t, 1, 2)
-	x := w.created("orders", 1, 3)
+	w := apitest.New(t, 1, 2)
+	x := created(t, w, "orders", 1, 3)
 	require.EqualValues(t, 38, x.ErrorCode)
 	require.Contains(t, *x.ErrorMessage, "3")
 	require.Contains(t, *x.ErrorMessage, "2")
 
-	x = w.created("orders", 1, 2, metadata.SettingMinISR, "3")
+	x = created(t, w, "orders", 1, 2, metadata.SettingMinISR, "3")
 	require.EqualValues(t, 40, x.ErrorCode)
 	require.Contains(t, *x.ErrorMessage, "3")
 	require.Contains(t, *x.ErrorMessage, "2")
 	require.Nil(t, w.Image().Topic("orders"))
 
-	x = w.created("orders", 1, -1)
+	x = created(t, w, "orders", 1, -1)
 	require.Zero(t, x.ErrorCode)
 	require.EqualValues(t, 2, x.ReplicationFactor, "the default is lowered to the nodes there are")
 }
 
 func TestAnOutcomeThatIsNotKnownIsNotCalledASuccess(t *testing.T) {
-	w := newAdminWorld(t, 1)
-	w.lose = metadata.ErrOutcomeUnknown
-	x := w.created("orders", 1, 1)
+	w := apitest.New(t, 1)
+	w.LoseNext(metadata.ErrOutcomeUnknown)
+	x := created(t, w, "orders", 1, 1)
 	require.EqualValues(t, 7, x.ErrorCode)
 
-	w.controller = false
-	w.forward = func(*transport.Request) (kmsg.Response, error) { return nil, metadata.ErrOutcomeUnknown }
-	require.EqualValues(t, 7, w.created("others", 1, 1).ErrorCode)
-	w.forward = nil
-	require.EqualValues(t, 41, w.created("others", 1, 1).ErrorCode, "no controller is known")
+	w.Elsewhere = true
+	w.Forwarded = func(*transport.Request) (kmsg.Response, error) { return nil, metadata.ErrOutcomeUnknown }
+	require.EqualValues(t, 7, created(t, w, "others", 1, 1).ErrorCode)
+	w.Forwarded = nil
+	require.EqualValues(t, 41, created(t, w, "others", 1, 1).ErrorCode, "no controller is known")
 	require.Nil(t, w.Image().Topic("others"))
 }
 
+// newest is the highest version of a request that is served.
+func newest(w *apitest.Cluster, req kmsg.Request) int16 {
+	for v := req.MaxVersion(); v > 0; v-- {
+		if _, action := w.Handlers.Lookup(req.Key(), v, false); action == transport.Serve {
+			return v
+		}
+	}
+	return 0
+}
+
 func TestANodeThatIsNotTheControllerForwards(t *testing.T) {
-	w := newAdminWorld(t, 1, 2)
-	w.controller = false
+	w := apitest.New(t, 1, 2)
+	w.Elsewhere = true
 	var asked []string
-	w.forward = func(r *transport.Request) (kmsg.Response, error) {
+	w.Forwarded = func(r *transport.Request) (kmsg.Response, error) {
 		asked = append(asked, kmsg.NameForKey(r.Key))
 		return r.Body.ResponseKind(), nil
 	}
@@ -107,18 +118,17 @@ func TestANodeThatIsNotTheControllerForwards(t *testing.T) {
 		topicWish("orders", 1, 1), kmsg.NewPtrCreatePartitionsRequest(), kmsg.NewPtrAlterConfigsRequest(),
 		kmsg.NewPtrIncrementalAlterConfigsRequest(), kmsg.NewPtrElectLeadersRequest(), kmsg.NewPtrUnregisterBrokerRequest(), kmsg.NewPtrUpdateFeaturesRequest(),
 	} {
-		v := rowOf(req.Key()).max
-		w.ask(v, req)
+		w.Call(newest(w, req), req)
 	}
 	del := kmsg.NewPtrDeleteTopicsRequest()
 	del.TimeoutMillis = 1000
-	w.ask(6, del)
+	w.Call(6, del)
 	require.Equal(t, []string{"CreateTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs", "ElectLeaders", "UnregisterBroker", "UpdateFeatures", "DeleteTopics"}, asked)
 }
 
 func TestAnIncrementalChangeOfMinISRReachesEveryPartition(t *testing.T) {
-	w := newAdminWorld(t, 1, 2, 3)
-	w.created("orders", 3, 3)
+	w := apitest.New(t, 1, 2, 3)
+	created(t, w, "orders", 3, 3)
 	alter := func(op kmsg.IncrementalAlterConfigOp, value string) int16 {
 		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 		x := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -127,7 +137,7 @@ func TestAnIncrementalChangeOfMinISRReachesEveryPartition(t *testing.T) {
 		c.Name, c.Op, c.Value = metadata.SettingMinISR, op, &value
 		x.Configs = append(x.Configs, c)
 		req.Resources = append(req.Resources, x)
-		return w.ask(1, req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
+		return w.Call(1, req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
 	}
 	minISR := func() (l []int32) {
 		for _, p := range w.Image().Topic("orders").Partitions {
@@ -143,18 +153,18 @@ func TestAnIncrementalChangeOfMinISRReachesEveryPartition(t *testing.T) {
 }
 
 func TestDefaultsOfTheConfigurationFileAreDescribedAsSuch(t *testing.T) {
-	w := newAdminWorld(t, 1)
+	w := apitest.New(t, 1)
 	var err error
-	w.h.Node.TopicDefaults.Settings, err = metadata.NewDefaults(map[string]string{metadata.SettingRetentionMS: "1000"})
+	w.Handlers.Node.TopicDefaults.Settings, err = metadata.NewDefaults(map[string]string{metadata.SettingRetentionMS: "1000"})
 	require.NoError(t, err)
-	w.created("orders", 1, 1, metadata.SettingSegmentBytes, " 2097152")
+	created(t, w, "orders", 1, 1, metadata.SettingSegmentBytes, " 2097152")
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	req.IncludeSynonyms, req.IncludeDocumentation = true, true
 	x := kmsg.NewDescribeConfigsRequestResource()
 	x.ResourceType, x.ResourceName = kmsg.ConfigResourceTypeTopic, "orders"
 	req.Resources = append(req.Resources, x)
 	got := map[string]string{}
-	for _, c := range w.ask(4, req).(*kmsg.DescribeConfigsResponse).Resources[0].Configs {
+	for _, c := range w.Call(4, req).(*kmsg.DescribeConfigsResponse).Resources[0].Configs {
 		require.NotNil(t, c.Documentation, c.Name)
 		line := fmt.Sprintf("%s %d:", *c.Value, c.Source)
 		for _, s := range c.ConfigSynonyms {
@@ -170,54 +180,54 @@ func TestDefaultsOfTheConfigurationFileAreDescribedAsSuch(t *testing.T) {
 }
 
 func TestANodeIsNotUnregisteredWhileItLivesOrHoldsReplicas(t *testing.T) {
-	w := newAdminWorld(t, 1, 2)
-	w.created("orders", 12, 2)
+	w := apitest.New(t, 1, 2)
+	created(t, w, "orders", 12, 2)
 	remove := func(id int32) *kmsg.UnregisterBrokerResponse {
 		req := kmsg.NewPtrUnregisterBrokerRequest()
 		req.BrokerID = id
-		return w.ask(0, req).(*kmsg.UnregisterBrokerResponse)
+		return w.Call(0, req).(*kmsg.UnregisterBrokerResponse)
 	}
 	require.EqualValues(t, 102, remove(9).ErrorCode)
 	require.EqualValues(t, 42, remove(2).ErrorCode)
-	w.fence(2)
+	w.Fence(2)
 	resp := remove(2)
 	require.EqualValues(t, 42, resp.ErrorCode)
 	require.Contains(t, *resp.ErrorMessage, "orders-0")
 	require.Contains(t, *resp.ErrorMessage, "and 2 more")
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TimeoutMillis, req.TopicNames = 1000, []string{"orders"}
-	require.Zero(t, w.ask(5, req).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode)
+	require.Zero(t, w.Call(5, req).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode)
 	require.Zero(t, remove(2).ErrorCode)
-	require.Equal(t, []int32{2}, w.removed)
+	require.Equal(t, []int32{2}, w.Removed)
 	require.Nil(t, w.Image().Broker(2))
 }
 
 func TestTheMetadataLevelIsRaisedOnlyToWhatEveryNodeUnderstands(t *testing.T) {
-	w := newAdminWorld(t, 1, 2)
+	w := apitest.New(t, 1, 2)
 	raise := func(feature string, level int16, kind int8) *kmsg.UpdateFeaturesResponse {
 		req := kmsg.NewPtrUpdateFeaturesRequest()
 		req.TimeoutMillis = 1000
 		f := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 		f.Feature, f.MaxVersionLevel, f.UpgradeType = feature, level, kind
 		req.FeatureUpdates = append(req.FeatureUpdates, f)
-		return w.ask(1, req).(*kmsg.UpdateFeaturesResponse)
+		return w.Call(1, req).(*kmsg.UpdateFeaturesResponse)
 	}
-	require.Zero(t, raise(FeatureLevel, int16(metadata.LatestLevel), 1).ErrorCode)
-	require.EqualValues(t, 95, raise(FeatureLevel, int16(metadata.LatestLevel)+1, 1).ErrorCode)
-	require.EqualValues(t, 95, raise(FeatureLevel, 0, 1).ErrorCode)
-	require.EqualValues(t, 95, raise(FeatureLevel, 1, 2).ErrorCode)
+	require.Zero(t, raise(api.FeatureLevel, int16(metadata.LatestLevel), 1).ErrorCode)
+	require.EqualValues(t, 95, raise(api.FeatureLevel, int16(metadata.LatestLevel)+1, 1).ErrorCode)
+	require.EqualValues(t, 95, raise(api.FeatureLevel, 0, 1).ErrorCode)
+	require.EqualValues(t, 95, raise(api.FeatureLevel, 1, 2).ErrorCode)
 	require.EqualValues(t, 95, raise("metadata.version", 1, 1).ErrorCode)
 }
 
 func TestAClusterIsDescribedByTheListenerAndWithEveryNodesState(t *testing.T) {
-	w := newAdminWorld(t, 1, 2, 3)
-	w.created("orders", 3, 3)
-	w.fence(3)
-	w.h.Node.Dead = func(node int32) bool { return node == 3 }
+	w := apitest.New(t, 1, 2, 3)
+	created(t, w, "orders", 3, 3)
+	w.Fence(3)
+	w.Handlers.Node.Dead = func(node int32) bool { return node == 3 }
 	req := kmsg.NewPtrDescribeClusterRequest()
-	require.Len(t, w.ask(2, req).(*kmsg.DescribeClusterResponse).Brokers, 2)
+	require.Len(t, w.Call(2, req).(*kmsg.DescribeClusterResponse).Brokers, 2)
 	req.IncludeFencedBrokers = true
-	resp := w.ask(2, req).(*kmsg.DescribeClusterResponse)
+	resp := w.Call(2, req).(*kmsg.DescribeClusterResponse)
 	states, leaders := map[int32]string{}, int32(0)
 	for _, b := range resp.Brokers {
 		require.Equal(t, "localhost", b.Host)
@@ -236,8 +246,8 @@ func TestAClusterIsDescribedByTheListenerAndWithEveryNodesState(t *testing.T) {
 }
 
 func TestThePositionsOfATopicPartitionAreAskedOfItsLeader(t *testing.T) {
-	w := newAdminWorld(t, 1, 2)
-	w.created("orders", 2, 2)
+	w := apitest.New(t, 1, 2)
+	created(t, w, "orders", 2, 2)
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	for _, name := range []string{"orders", metadata.MetadataTopic} {
 		x := kmsg.NewDescribeQuorumRequestTopic()
@@ -249,7 +259,7 @@ func TestThePositionsOfATopicPartitionAreAskedOfItsLeader(t *testing.T) {
 		}
 		req.Topics = append(req.Topics, x)
 	}
-	resp := w.ask(2, req).(*kmsg.DescribeQuorumResponse)
+	resp := w.Call(2, req).(*kmsg.DescribeQuorumResponse)
 	for n, p := range resp.Topics[0].Partitions {
 		leader := w.Image().Topic("orders").Partitions[n].Leader
 		require.Equal(t, leader, p.LeaderID)
@@ -269,9 +279,9 @@ func TestThePositionsOfATopicPartitionAreAskedOfItsLeader(t *testing.T) {
 }
 
 func TestRecordsAreDeletedAtTheLeaderWithinTheRequestsTime(t *testing.T) {
-	w := newAdminWorld(t, 1)
-	w.created("orders", 4, 1)
-	w.created("kept", 1, 1, metadata.SettingCleanupPolicy, "")
+	w := apitest.New(t, 1)
+	created(t, w, "orders", 4, 1)
+	created(t, w, "kept", 1, 1, metadata.SettingCleanupPolicy, "")
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = 20
 	for _, topic := range []string{"orders", "kept", "missing"} {
@@ -284,8 +294,8 @@ func TestRecordsAreDeletedAtTheLeaderWithinTheRequestsTime(t *testing.T) {
 		}
 		req.Topics = append(req.Topics, x)
 	}
-	w.soon(func() {
-		resp := w.ask(2, req).(*kmsg.DeleteRecordsResponse)
+	w.Soon(func() {
+		resp := w.Call(2, req).(*kmsg.DeleteRecordsResponse)
 		var codes [][]int16
 		for _, x := range resp.Topics {
 			var l []int16
@@ -300,15 +310,15 @@ func TestRecordsAreDeletedAtTheLeaderWithinTheRequestsTime(t *testing.T) {
 }
 
 func TestTopicPartitionsAreDescribedPageByPage(t *testing.T) {
-	w := newAdminWorld(t, 1)
+	w := apitest.New(t, 1)
 	for _, n := range []string{"a", "b", "c"} {
-		w.created(n, 3, 1)
+		created(t, w, n, 3, 1)
 	}
 	var seen []string
 	req := kmsg.NewPtrDescribeTopicPartitionsRequest()
 	req.ResponsePartitionLimit = 2
 	for range 20 {
-		resp := w.ask(0, req).(*kmsg.DescribeTopicPartitionsResponse)
+		resp := w.Call(0, req).(*kmsg.DescribeTopicPartitionsResponse)
 		for _, x := range resp.Topics {
 			for _, p := range x.Partitions {
 				seen = append(seen, fmt.Sprintf("%s%d", *x.Topic, p.Partition))
@@ -322,10 +332,4 @@ func TestTopicPartitionsAreDescribedPageByPage(t *testing.T) {
 		req.Cursor = &c
 	}
 	require.Equal(t, "a0 a1 a2 b0 b1 b2 c0 c1 c2", strings.Join(seen, " "))
-}
-
-func TestTheIDOfAForwardedRequestIsKnownToItsHandler(t *testing.T) {
-	id := metadata.RequestID{1, 2, 3}
-	require.Equal(t, id, requestID(withRequestID(context.Background(), id)))
-	require.True(t, requestID(context.Background()).IsZero())
 }

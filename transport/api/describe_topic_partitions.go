@@ -105,7 +105,7 @@ func describePartition(img *metadata.Image, p *metadata.Partition, n int32, list
 			x.OfflineReplicas = append(x.OfflineReplicas, id)
 		}
 	}
-	x.UnknownTags.Set(metadata.TagPartitionInfo, (&metadata.PartitionInfo{PartitionEpoch: p.PartitionEpoch, MinISR: p.MinISR}).Encode())
+	x.UnknownTags.Set(metadata.TagPartitionInfo, metadata.PartitionInfo{PartitionEpoch: p.PartitionEpoch, MinISR: p.MinISR}.Encode())
 	return x
 }
 
