@@ -1,0 +1,158 @@
+package controller
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// leaderLog remembers who led raft before, when that leader was last heard, and how long raft has refused commands for
+// a transfer of leadership that does not end.
+type leaderLog struct {
+	mu       sync.Mutex // guards what follows
+	current  raft.ServerID
+	previous raft.ServerID
+	contact  time.Time // last contact with previous
+	refused  time.Time // first refusal for a transfer in progress since the last command that went through; zero: none
+
+	raft     *raft.Raft
+	observer *raft.Observer
+	done     chan struct{}
+	ended    chan struct{}
+}
+
+// observe follows raft's leader until close.
+func (l *leaderLog) observe(r *raft.Raft) {
+	changes := make(chan raft.Observation, 64)
+	l.raft, l.done, l.ended = r, make(chan struct{}), make(chan struct{})
+	l.observer = raft.NewObserver(changes, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	r.RegisterObserver(l.observer)
+	go func() {
+		defer close(l.ended)
+		for {
+			select {
+			case o := <-changes:
+				l.changed(o.Data.(raft.LeaderObservation).LeaderID, r.LastContact())
+			case <-l.done:
+				return
+			}
+		}
+	}()
+}
+
+// changed notes the leader that raft now has, empty for none.
+func (l *leaderLog) changed(leader raft.ServerID, contact time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current != "" && l.current != leader {
+		l.previous, l.contact = l.current, contact
+	}
+	l.current = leader
+}
+
+// last gives the leader before this node with the last contact with it.
+func (l *leaderLog) last() (node int32, contact time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	node, _ = splitServerID(l.previous)
+	return node, l.contact
+}
+
+func (l *leaderLog) transferRefused(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused.IsZero() {
+		l.refused = now
+	}
+}
+
+func (l *leaderLog) transferOver() {
+	l.mu.Lock()
+	l.refused = time.Time{}
+	l.mu.Unlock()
+}
+
+// transferStuck gives how long raft has refused every command for a transfer, 0 if it does not.
+func (l *leaderLog) transferStuck(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused.IsZero() {
+		return 0
+	}
+	return now.Sub(l.refused)
+}
+
+func (l *leaderLog) close() {
+	if l.raft == nil {
+		return
+	}
+	l.raft.DeregisterObserver(l.observer)
+	close(l.done)
+	<-l.ended
+}
+
+// watchLeadership begins and ends reigns. It drains raft's notices at all times, since raft blocks on them.
+func (c *Controller) watchLeadership() {
+	var current *reign
+	end := func() {
+		if current != nil {
+			current.cancel()
+		}
+	}
+	defer end()
+	for {
+		select {
+		case leads := <-c.node.leading:
+			end()
+			c.leaders.transferOver()
+			if !leads {
+				continue
+			}
+			before := current
+			current = newReign(c, c.node.raft.CurrentTerm())
+			next := current
+			c.run(func() {
+				if before != nil {
+					<-before.ended
+				}
+				next.run()
+			})
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// watchdog stops the process when raft's store hangs or raft is stuck in a transfer of leadership: raft itself would
+// stay leader for ever (its heartbeats are another goroutine's), and the cluster would have a controller that does nothing.
+func (c *Controller) watchdog() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			if err := c.stuck(now); err != nil {
+				c.die(err)
+				return
+			}
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// stuck gives why raft is stuck, nil if it is not.
+func (c *Controller) stuck(now time.Time) error {
+	if d := c.node.store.stalled(now); d > c.opt.StallLimit {
+		return fmt.Errorf("raft store: a write has been going on for %s: the disk hangs", d.Round(time.Second))
+	}
+	if d := c.leaders.transferStuck(now); d > c.opt.StallLimit && c.node.raft.State() == raft.Leader {
+		return fmt.Errorf("raft: leadership transfer stuck for %s: every command is refused", d.Round(time.Second))
+	}
+	return nil
+}
