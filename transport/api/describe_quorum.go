@@ -59,7 +59,7 @@ func (h *Handlers) describeQuorum(req *kmsg.DescribeQuorumRequest) *kmsg.Describ
 		for _, p := range asked.Partitions {
 			if asked.Topic == metadata.MetadataTopic && p.Partition == 0 {
 				q := h.Controller.Quorum()
-				t.Partitions = append(t.Partitions, describeMetadataLog(&q))
+				t.Partitions = append(t.Partitions, h.describeMetadataLog(&q))
 				resp.Nodes = describeQuorumNodes(&q)
 				continue
 			}
@@ -70,22 +70,27 @@ func (h *Handlers) describeQuorum(req *kmsg.DescribeQuorumRequest) *kmsg.Describ
 	return resp
 }
 
-func describeMetadataLog(q *Quorum) kmsg.DescribeQuorumResponseTopicPartition {
+func (h *Handlers) describeMetadataLog(q *Quorum) kmsg.DescribeQuorumResponseTopicPartition {
 	x := kmsg.NewDescribeQuorumResponseTopicPartition()
 	x.ErrorMessage = sentence(nil)
 	x.LeaderID, x.LeaderEpoch, x.HighWatermark = q.Leader, int32(q.Term), q.HighWatermark
 	for _, v := range q.Voters {
-		x.CurrentVoters = append(x.CurrentVoters, describeVoter(&v))
+		x.CurrentVoters = append(x.CurrentVoters, h.describeVoter(q, &v))
 	}
 	for _, o := range q.Observers {
-		x.Observers = append(x.Observers, describeVoter(&o))
+		x.Observers = append(x.Observers, h.describeVoter(q, &o))
 	}
 	return x
 }
 
-func describeVoter(v *QuorumReplica) kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
+// describeVoter tells of one member of raft. The leader is caught up with itself now.
+func (h *Handlers) describeVoter(q *Quorum, v *QuorumReplica) kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
 	s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 	s.ReplicaID, s.LogEndOffset, s.LastFetchTimestamp, s.LastCaughtUpTimestamp = v.ID, v.LogEnd, v.LastFetch, v.LastCaught
+	if v.ID == q.Leader {
+		s.LastFetchTimestamp = h.now().UnixMilli()
+		s.LastCaughtUpTimestamp = s.LastFetchTimestamp
+	}
 	if id, err := record.ParseTopicID(v.DirectoryID); err == nil { // directory ids are written like topic ids
 		s.ReplicaDirectoryID = id
 	}
