@@ -16,11 +16,15 @@ import (
 
 // alteration is the change that a request wants of one resource, in either of the two APIs.
 type alteration struct {
-	kind    kmsg.ConfigResourceType
-	name    string
+	resource
 	replace bool // what is not set is removed
 	edits   []edit
 	err     error
+}
+
+type resource struct {
+	kind kmsg.ConfigResourceType
+	name string
 }
 
 type edit struct {
@@ -42,7 +46,7 @@ func handleAlterConfigs(h *Handlers, _ context.Context, r *transport.Request) tr
 	}
 	var asked []alteration
 	for _, x := range req.Resources {
-		a := alteration{kind: x.ResourceType, name: x.ResourceName, replace: true}
+		a := alteration{resource: resource{x.ResourceType, x.ResourceName}, replace: true}
 		for _, c := range x.Configs {
 			a.edits = append(a.edits, edit{kmsg.IncrementalAlterConfigOpSet, c.Name, c.Value})
 		}
@@ -64,7 +68,7 @@ func handleIncrementalAlterConfigs(h *Handlers, _ context.Context, r *transport.
 	}
 	var asked []alteration
 	for _, x := range req.Resources {
-		a := alteration{kind: x.ResourceType, name: x.ResourceName}
+		a := alteration{resource: resource{x.ResourceType, x.ResourceName}}
 		for _, c := range x.Configs {
 			a.edits = append(a.edits, edit{c.Op, c.Name, c.Value})
 		}
@@ -92,10 +96,18 @@ func (h *Handlers) handleAlterations(r *transport.Request, asked []alteration, v
 func (h *Handlers) alterConfigs(ctx context.Context, asked []alteration, validate bool) {
 	img := h.Metadata.Image()
 	cmd := &metadata.AlterTopicConfigs{Request: requestID(ctx)}
+	named := make(map[resource]int, len(asked))
+	for i := range asked {
+		named[asked[i].resource]++
+	}
 	var at []int
 	for i := range asked {
 		a := &asked[i]
-		change, err := h.planAlteration(img, asked, a)
+		if named[a.resource] > 1 {
+			a.err = refuse(kerr.InvalidRequest, "the request names this resource more than once")
+			continue
+		}
+		change, err := h.planAlteration(img, a)
 		if err != nil {
 			a.err = err
 			continue
@@ -116,17 +128,9 @@ func (h *Handlers) alterConfigs(ctx context.Context, asked []alteration, validat
 	}
 }
 
-func (h *Handlers) planAlteration(img *metadata.Image, all []alteration, a *alteration) (metadata.TopicConfigChange, error) {
+func (h *Handlers) planAlteration(img *metadata.Image, a *alteration) (metadata.TopicConfigChange, error) {
 	var change metadata.TopicConfigChange
-	same := 0
-	for i := range all {
-		if all[i].kind == a.kind && all[i].name == a.name {
-			same++
-		}
-	}
 	switch {
-	case same > 1:
-		return change, refuse(kerr.InvalidRequest, "the request names this resource more than once")
 	case a.kind == kmsg.ConfigResourceTypeBroker:
 		return change, refuse(kerr.InvalidRequest, "a node takes its settings from its configuration file and its environment; change them there and restart it")
 	case a.kind != kmsg.ConfigResourceTypeTopic:
@@ -134,10 +138,12 @@ func (h *Handlers) planAlteration(img *metadata.Image, all []alteration, a *alte
 	case a.name == "":
 		return change, refuse(kerr.InvalidRequest, "the default of all topics is set in the configuration file")
 	}
-	for i, e := range a.edits {
-		if slices.ContainsFunc(a.edits[:i], func(o edit) bool { return o.name == e.name }) {
+	seen := make(map[string]bool, len(a.edits))
+	for _, e := range a.edits {
+		if seen[e.name] {
 			return change, refuse(kerr.InvalidRequest, "%q is changed more than once", e.name)
 		}
+		seen[e.name] = true
 		if e.value == nil && e.op != kmsg.IncrementalAlterConfigOpDelete {
 			return change, refuse(kerr.InvalidRequest, "%q has a null value", e.name)
 		}

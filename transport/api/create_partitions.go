@@ -29,17 +29,25 @@ func handleCreatePartitions(h *Handlers, _ context.Context, r *transport.Request
 	}, refused)
 }
 
-// growthsAsked gives the wishes, the first for each topic, in order.
-func growthsAsked(req *kmsg.CreatePartitionsRequest) []*kmsg.CreatePartitionsRequestTopic {
-	seen := make(map[string]bool, len(req.Topics))
-	var l []*kmsg.CreatePartitionsRequestTopic
+// growthsAsked gives the wishes of a request by topic, in order. A topic named more than once is there once, and marked.
+func growthsAsked(req *kmsg.CreatePartitionsRequest) []growthAsked {
+	at := make(map[string]int, len(req.Topics))
+	var l []growthAsked
 	for i := range req.Topics {
-		if t := &req.Topics[i]; !seen[t.Topic] {
-			seen[t.Topic] = true
-			l = append(l, t)
+		t := &req.Topics[i]
+		if n, again := at[t.Topic]; again {
+			l[n].again = true
+			continue
 		}
+		at[t.Topic] = len(l)
+		l = append(l, growthAsked{CreatePartitionsRequestTopic: t})
 	}
 	return l
+}
+
+type growthAsked struct {
+	*kmsg.CreatePartitionsRequestTopic
+	again bool
 }
 
 func grown(topic string, err error) kmsg.CreatePartitionsResponseTopic {
@@ -58,7 +66,7 @@ func (h *Handlers) createPartitions(ctx context.Context, req *kmsg.CreatePartiti
 	var at []int
 	total := 0
 	for _, t := range growthsAsked(req) {
-		more, err := h.planGrowth(img, req.Topics, t)
+		more, err := h.planGrowth(img, t)
 		if err == nil {
 			at = append(at, len(resp.Topics))
 			cmd.Topics = append(cmd.Topics, more)
@@ -90,15 +98,9 @@ func tooManyPartitions(n int) error {
 	return refuse(kerr.PolicyViolation, "%d new partitions in one request; it may create %d", n, mostPartitionsPerRequest)
 }
 
-func (h *Handlers) planGrowth(img *metadata.Image, wishes []kmsg.CreatePartitionsRequestTopic, t *kmsg.CreatePartitionsRequestTopic) (metadata.MorePartitions, error) {
+func (h *Handlers) planGrowth(img *metadata.Image, t growthAsked) (metadata.MorePartitions, error) {
 	var more metadata.MorePartitions
-	same := 0
-	for i := range wishes {
-		if wishes[i].Topic == t.Topic {
-			same++
-		}
-	}
-	if same > 1 {
+	if t.again {
 		return more, refuse(kerr.InvalidRequest, "the request names topic %q more than once", t.Topic)
 	}
 	topic := img.Topic(t.Topic)

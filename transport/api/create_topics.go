@@ -18,8 +18,8 @@ func handleCreateTopics(h *Handlers, _ context.Context, r *transport.Request) tr
 	req := r.Body.(*kmsg.CreateTopicsRequest)
 	refused := func(err error) kmsg.Response {
 		resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
-		for _, name := range topicsAsked(req) {
-			resp.Topics = append(resp.Topics, topicRefused(name, err))
+		for _, t := range topicsAsked(req) {
+			resp.Topics = append(resp.Topics, topicRefused(t.Topic, err))
 		}
 		return resp
 	}
@@ -42,17 +42,25 @@ func silent(resp kmsg.Response) kmsg.Response {
 	return resp
 }
 
-// topicsAsked gives the names of a request, each once, in order.
-func topicsAsked(req *kmsg.CreateTopicsRequest) []string {
-	seen := make(map[string]bool, len(req.Topics))
-	var names []string
-	for _, t := range req.Topics {
-		if !seen[t.Topic] {
-			seen[t.Topic] = true
-			names = append(names, t.Topic)
+// topicsAsked gives the wishes of a request by name, in order. A name given more than once is there once, and marked.
+func topicsAsked(req *kmsg.CreateTopicsRequest) []topicAsked {
+	at := make(map[string]int, len(req.Topics))
+	var l []topicAsked
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		if n, again := at[t.Topic]; again {
+			l[n].again = true
+			continue
 		}
+		at[t.Topic] = len(l)
+		l = append(l, topicAsked{CreateTopicsRequestTopic: t})
 	}
-	return names
+	return l
+}
+
+type topicAsked struct {
+	*kmsg.CreateTopicsRequestTopic
+	again bool
 }
 
 func topicRefused(name string, err error) kmsg.CreateTopicsResponseTopic {
@@ -76,18 +84,18 @@ func (h *Handlers) createTopics(ctx context.Context, req *kmsg.CreateTopicsReque
 	cmd := &metadata.CreateTopics{Request: requestID(ctx)}
 	var at []int // cmd.Topics[i] is answered in resp.Topics[at[i]]
 	planned := map[string]string{}
-	for _, name := range topicsAsked(req) {
-		t, err := h.planTopic(img, req.Topics, name)
+	for _, asked := range topicsAsked(req) {
+		t, err := h.planTopic(img, asked)
 		if err == nil {
-			metric := metadata.MetricName(name)
+			metric := metadata.MetricName(t.Name)
 			if other, taken := planned[metric]; taken {
-				err = collides(name, other)
+				err = collides(t.Name, other)
 			} else {
-				planned[metric] = name
+				planned[metric] = t.Name
 			}
 		}
 		if err != nil {
-			resp.Topics = append(resp.Topics, topicRefused(name, err))
+			resp.Topics = append(resp.Topics, topicRefused(asked.Topic, err))
 			continue
 		}
 		at = append(at, len(resp.Topics))
@@ -132,17 +140,11 @@ func (h *Handlers) partitionsWanted(t *kmsg.CreateTopicsRequestTopic) int {
 }
 
 // planTopic judges a wish in the order in which Kafka does, and places it.
-func (h *Handlers) planTopic(img *metadata.Image, wishes []kmsg.CreateTopicsRequestTopic, name string) (metadata.NewTopic, error) {
+func (h *Handlers) planTopic(img *metadata.Image, t topicAsked) (metadata.NewTopic, error) {
+	name := t.Topic
 	n := metadata.NewTopic{Name: name, Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory}
-	var t *kmsg.CreateTopicsRequestTopic
-	for i := range wishes {
-		if wishes[i].Topic != name {
-			continue
-		}
-		if t != nil {
-			return n, refuse(kerr.InvalidRequest, "the request names topic %q more than once", name)
-		}
-		t = &wishes[i]
+	if t.again {
+		return n, refuse(kerr.InvalidRequest, "the request names topic %q more than once", name)
 	}
 	if name == metadata.MetadataTopic {
 		return n, refuse(kerr.InvalidRequest, "topic %q is the metadata log's own", name)
@@ -159,7 +161,7 @@ func (h *Handlers) planTopic(img *metadata.Image, wishes []kmsg.CreateTopicsRequ
 	if err := h.takeSettings(&n, t.Configs); err != nil {
 		return n, err
 	}
-	if err := h.place(img, &n, t); err != nil {
+	if err := h.place(img, &n, t.CreateTopicsRequestTopic); err != nil {
 		return n, err
 	}
 	replicas := len(n.Assignment[0])

@@ -14,6 +14,9 @@ import (
 	"cordwood/transport"
 )
 
+// mostResourcesDescribed bounds a request: an answer is much larger than the question, and a resource may be asked often.
+const mostResourcesDescribed = 10000
+
 func handleDescribeConfigs(h *Handlers, _ context.Context, r *transport.Request) transport.Response {
 	req := r.Body.(*kmsg.DescribeConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
@@ -21,7 +24,11 @@ func handleDescribeConfigs(h *Handlers, _ context.Context, r *transport.Request)
 	for _, asked := range req.Resources {
 		x := kmsg.NewDescribeConfigsResponseResource()
 		x.ResourceType, x.ResourceName = asked.ResourceType, asked.ResourceName
-		entries, err := h.configsOf(img, &asked)
+		var entries []configEntry
+		err := refuse(kerr.InvalidRequest, "%d resources in one request; it may name %d", len(req.Resources), mostResourcesDescribed)
+		if len(req.Resources) <= mostResourcesDescribed {
+			entries, err = h.configsOf(img, &asked)
+		}
 		x.ErrorCode, x.ErrorMessage = code(err), sentence(err)
 		for _, e := range entries {
 			if len(asked.ConfigNames) == 0 || slices.Contains(asked.ConfigNames, e.name) {

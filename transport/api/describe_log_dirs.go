@@ -20,10 +20,11 @@ func handleDescribeLogDirs(h *Handlers, _ context.Context, r *transport.Request)
 func (h *Handlers) describeLogDirs(req *kmsg.DescribeLogDirsRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
 	img := h.Metadata.Image()
+	asked := logDirsAsked(req)
 	byTopic := map[string][]kmsg.DescribeLogDirsResponseDirTopicPartition{}
 	for _, s := range h.Replicas.States() {
 		t := img.TopicByID(s.ID.Topic)
-		if t == nil || !logDirAsked(req, t.Name, s.ID.Partition) {
+		if t == nil || !asked(t.Name, s.ID.Partition) {
 			continue
 		}
 		p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
@@ -51,15 +52,19 @@ func (h *Handlers) describeLogDirs(req *kmsg.DescribeLogDirsRequest) kmsg.Respon
 	return resp
 }
 
-// logDirAsked says whether a request asks for a partition: a request without a list of topics asks for all.
-func logDirAsked(req *kmsg.DescribeLogDirsRequest, topic string, partition int32) bool {
+// logDirsAsked says which partitions a request asks for: all where it has no list of topics.
+func logDirsAsked(req *kmsg.DescribeLogDirsRequest) func(topic string, partition int32) bool {
 	if req.Topics == nil {
-		return true
+		return func(string, int32) bool { return true }
 	}
+	asked := map[string]map[int32]bool{}
 	for _, t := range req.Topics {
-		if t.Topic == topic && slices.Contains(t.Partitions, partition) {
-			return true
+		if asked[t.Topic] == nil {
+			asked[t.Topic] = map[int32]bool{}
+		}
+		for _, n := range t.Partitions {
+			asked[t.Topic][n] = true
 		}
 	}
-	return false
+	return func(topic string, partition int32) bool { return asked[topic][partition] }
 }

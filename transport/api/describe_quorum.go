@@ -53,12 +53,12 @@ func (h *Handlers) describeQuorum(req *kmsg.DescribeQuorumRequest) *kmsg.Describ
 	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
 	resp.ErrorMessage = sentence(nil)
 	img := h.Metadata.Image()
+	q := h.Controller.Quorum()
 	for _, asked := range req.Topics {
 		t := kmsg.NewDescribeQuorumResponseTopic()
 		t.Topic = asked.Topic
 		for _, p := range asked.Partitions {
 			if asked.Topic == metadata.MetadataTopic && p.Partition == 0 {
-				q := h.Controller.Quorum()
 				t.Partitions = append(t.Partitions, h.describeMetadataLog(&q))
 				resp.Nodes = describeQuorumNodes(&q)
 				continue
