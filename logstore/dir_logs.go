@@ -1,0 +1,476 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cordwood/logstore/record"
+)
+
+// Host writes down, durably and for many partitions at once, that copies of them are about to be here. Create does it for
+// its own; a topic of many partitions saves writes by one call before.
+func (d *Dir) Host(topic string, ids ...record.PartitionID) error {
+	d.files.Lock()
+	defer d.files.Unlock()
+	d.mu.Lock()
+	hosted := maps.Clone(d.hosted)
+	d.mu.Unlock()
+	changed := false
+	for _, id := range ids {
+		if hosted[id] != topic {
+			hosted[id], changed = topic, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return d.writeHosted(hosted)
+}
+
+// writeHosted replaces the hosted entries. files is held.
+func (d *Dir) writeHosted(hosted map[record.PartitionID]string) error {
+	if err := d.failed(replaceFile(d.fs, d.file(hostedFile), encodeHosted(sortedHosted(hosted)), true)); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.hosted = hosted
+	d.mu.Unlock()
+	d.hostedDirty = false
+	return nil
+}
+
+// Create makes an empty log. Its directory, its topic's id and the hosted entry are durable on return. fs.ErrExist where
+// a directory of that name is there.
+func (d *Dir) Create(topic string, id record.PartitionID, cfg LogConfig) (*Log, error) {
+	if err := d.online(); err != nil {
+		return nil, err
+	}
+	if err := d.roomForReplicas(); err != nil {
+		return nil, err
+	}
+	if err := d.Host(topic, id); err != nil {
+		return nil, err
+	}
+	tp := topicPartition{topic, id.Partition}
+	l := newLog(d, d.pathOf(tp), tp, id, cfg)
+	if err := l.create(); err != nil {
+		return nil, l.place("create", err)
+	}
+	if err := d.adopt(l); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Log) create() error {
+	d := l.dir
+	if _, err := d.fs.Stat(l.path); err == nil {
+		return fmt.Errorf("directory %s: %w", l.path, fs.ErrExist)
+	}
+	if err := d.fs.MkdirAll(l.path); err != nil {
+		return d.failed(err)
+	}
+	s, err := l.createSegment(0)
+	if err != nil {
+		return err
+	}
+	if err := d.failed(replaceFile(d.fs, l.file(partitionFile), encodePartitionMetadata(l.id.Topic), true)); err != nil {
+		s.active.release()
+		return err
+	}
+	if err := d.failed(syncDir(d.fs, d.path)); err != nil {
+		s.active.release()
+		return err
+	}
+	l.dirDirty = false
+	l.view.Store(&view{segs: []*segment{s}})
+	l.resetActive(s)
+	return nil
+}
+
+// adopt takes a log that was opened or made into the directory's care.
+func (d *Dir) adopt(l *Log) error {
+	if err := d.Host(l.tp.topic, l.id); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return record.ErrClosed
+	}
+	if d.logs[l.id] != nil {
+		return fmt.Errorf("log %s is open already", l.tp.dirName())
+	}
+	d.logs[l.id] = l
+	return nil
+}
+
+// Logs are the open logs, in no order.
+func (d *Dir) Logs() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.logs))
+}
+
+// Delete takes a log out of the directory: its directory is renamed, durably, and removed by a later Tick, after
+// file.delete.delay. The caller knows that the cluster wants this copy gone.
+func (d *Dir) Delete(l *Log) error {
+	l.slow.Lock()
+	l.mu.Lock()
+	open := !l.closed.Load()
+	l.release()
+	l.mu.Unlock()
+	l.slow.Unlock()
+	if !open {
+		return nil
+	}
+	d.dropHandles(l)
+	return d.retire(l.path, l.tp, l.id, time.Duration(l.config.Load().FileDeleteDelayMS)*time.Millisecond)
+}
+
+// Delete removes a partition's directory that was found, as Dir.Delete does an open log's.
+func (f *Found) Delete() error { return f.dir.retire(f.path, f.tp, f.ID, 0) }
+
+func (d *Dir) retire(dir string, tp topicPartition, id record.PartitionID, delay time.Duration) error {
+	to := fmt.Sprintf("%s.%s%s", dir, id.Topic, deleteSuffix)
+	if err := d.fs.RemoveAll(to); err != nil {
+		return d.failed(err)
+	}
+	if err := d.failed(d.fs.Rename(dir, to)); err != nil {
+		return fmt.Errorf("delete %s: %w", tp.dirName(), err)
+	}
+	if err := d.failed(syncDir(d.fs, d.path)); err != nil {
+		return fmt.Errorf("delete %s: %w", tp.dirName(), err)
+	}
+	d.forget(id)
+	d.removeLater(to, d.now().Add(delay))
+	return nil
+}
+
+// Park sets a directory aside that the cluster's metadata does not account for. An operator decides about it.
+func (f *Found) Park() error {
+	to := fmt.Sprintf("%s.%s%s", f.path, f.ID.Topic, straySuffix)
+	if err := f.dir.failed(f.dir.fs.Rename(f.path, to)); err != nil {
+		return fmt.Errorf("park %s: %w", f.tp.dirName(), err)
+	}
+	if err := f.dir.failed(syncDir(f.dir.fs, f.dir.path)); err != nil {
+		return fmt.Errorf("park %s: %w", f.tp.dirName(), err)
+	}
+	f.dir.forget(f.ID)
+	f.dir.logger.Warn("partition directory that nobody asked for was set aside", "dir", to)
+	return nil
+}
+
+// Unhost removes a hosted entry whose directory is gone, once the cluster's metadata has answered for it.
+func (d *Dir) Unhost(id record.PartitionID) { d.forget(id) }
+
+// forget takes a partition out of the books; the file of hosted entries follows with the next Tick, Checkpoint or close.
+// An entry too much is harmless: its topic's deletion is in the metadata.
+func (d *Dir) forget(id record.PartitionID) {
+	d.files.Lock()
+	defer d.files.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	hosted := maps.Clone(d.hosted)
+	delete(hosted, id)
+	d.hosted = hosted
+	delete(d.logs, id)
+	delete(d.claims, id)
+	d.hostedDirty = true
+}
+
+// dropHandles closes what the cache holds of a log.
+func (d *Dir) dropHandles(l *Log) {
+	for _, s := range l.view.Load().segs {
+		d.handles.drop(s.key())
+		d.handles.drop(s.indexKey())
+		d.handles.drop(s.timeKey())
+	}
+}
+
+func (d *Dir) removeLater(name string, due time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.later = append(d.later, removal{name, due})
+}
+
+// Tick does the periodic duties that are due at now: the disk's states, sealing of idle segments, retention, flush.ms,
+// removal of files whose delay is over. Cheap where nothing is due. What fails is logged; what it means for the directory
+// State tells.
+func (d *Dir) Tick(now time.Time) {
+	if d.online() != nil {
+		return
+	}
+	d.files.Lock()
+	d.checkUsage(now)
+	retain := now.Sub(d.retained) >= d.opt.RetentionInterval
+	if retain {
+		d.retained = now
+	}
+	d.files.Unlock()
+	for _, l := range d.Logs() {
+		if err := l.tick(now, retain); err != nil && !errors.Is(err, record.ErrClosed) {
+			d.logger.Warn("periodic duty of a log failed", "topic", l.tp.topic, "partition", l.tp.partition, "err", err)
+		}
+	}
+	d.removeDue(now)
+}
+
+func (d *Dir) removeDue(now time.Time) {
+	var due []string
+	d.mu.Lock()
+	d.later = slices.DeleteFunc(d.later, func(r removal) bool {
+		gone := !r.due.After(now)
+		if gone {
+			due = append(due, r.name)
+		}
+		return gone
+	})
+	d.mu.Unlock()
+	for _, name := range due {
+		if err := d.fs.RemoveAll(name); err != nil {
+			d.logger.Warn("file on its way out was not removed", "file", name, "err", err)
+		}
+	}
+}
+
+// removeLeftovers removes directories that were on their way out when the process ended. Called once, when the owner has
+// taken the directory's logs: before, nothing is removed.
+func (d *Dir) removeLeftovers() error {
+	entries, err := d.fs.ReadDir(d.path)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range entries {
+		name := path.Join(d.path, e.Name())
+		listed := slices.ContainsFunc(d.later, func(r removal) bool { return r.name == name })
+		if e.IsDir() && strings.HasSuffix(e.Name(), deleteSuffix) && !listed {
+			d.later = append(d.later, removal{name: name})
+		}
+	}
+	return nil
+}
+
+// kafkaInterval is how often Kafka's own checkpoint files are replaced; ours is with every Checkpoint.
+const kafkaInterval = time.Minute
+
+// Checkpoint writes down how far each log is durable and committed, so that a restart scans only what came later and
+// knows what must be there. Sealed segments are synced first. Files whose content did not change are left alone.
+func (d *Dir) Checkpoint() error {
+	if err := d.online(); err != nil {
+		return err
+	}
+	for _, l := range d.Logs() {
+		if err := l.flushSealed(); err != nil && !errors.Is(err, record.ErrClosed) {
+			return err
+		}
+	}
+	return d.checkpoint(false)
+}
+
+// flushSealed makes all but the active segment durable.
+func (l *Log) flushSealed() error {
+	if l.view.Load().active().base <= l.flushed.Load() {
+		return nil
+	}
+	l.slow.Lock()
+	defer l.slow.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	_, err := l.flush(true)
+	return err
+}
+
+// claim reads, under slow, what the checkpoint may say of the log and tells the directory before it is written: a cut
+// that comes later withdraws it.
+func (l *Log) claim() (h hint, start, base int64, open bool) {
+	l.slow.Lock()
+	defer l.slow.Unlock()
+	if l.closed.Load() {
+		return hint{}, 0, 0, false
+	}
+	v := l.view.Load()
+	s := l.start.Load()
+	h = hint{topic: l.tp.topic, id: l.id, hw: l.hw.Load(), flushed: l.flushed.Load(), generation: s.generation}
+	l.dir.mu.Lock()
+	l.dir.claims[l.id] = h
+	l.dir.mu.Unlock()
+	return h, v.start, v.segs[0].base, true
+}
+
+// checkpoint replaces the checkpoint files; Kafka's only from time to time, or always with all.
+func (d *Dir) checkpoint(all bool) error {
+	d.files.Lock()
+	defer d.files.Unlock()
+	logs := d.Logs()
+	slices.SortFunc(logs, func(a, b *Log) int {
+		if lessPartition(a.tp, b.tp) {
+			return -1
+		}
+		return 1
+	})
+	hints := make([]hint, 0, len(logs))
+	var hws, flushed, starts []offsetRow
+	for _, l := range logs {
+		h, start, base, open := l.claim()
+		if !open {
+			continue
+		}
+		hints = append(hints, h)
+		hws = append(hws, offsetRow{l.tp, h.hw})
+		flushed = append(flushed, offsetRow{l.tp, h.flushed})
+		if start > base {
+			starts = append(starts, offsetRow{l.tp, start})
+		}
+	}
+	if err := d.writeChanged(hintsFile, encodeHints(hints)); err != nil {
+		return err
+	}
+	if d.hostedDirty {
+		d.mu.Lock()
+		hosted := d.hosted
+		d.mu.Unlock()
+		if err := d.writeHosted(hosted); err != nil {
+			return err
+		}
+	}
+	now := d.now()
+	if !all && now.Sub(d.kafkaWritten) < kafkaInterval {
+		return nil
+	}
+	d.kafkaWritten = now
+	for _, f := range []struct {
+		name string
+		rows []offsetRow
+	}{{hwFile, hws}, {flushedFile, flushed}, {startFile, starts}} {
+		if err := d.writeChanged(f.name, encodeOffsets(f.rows)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeChanged replaces a file whose content is not that of the last time. files is held.
+func (d *Dir) writeChanged(name string, b []byte) error {
+	if d.written[name] == string(b) {
+		return nil
+	}
+	if err := d.failed(replaceFile(d.fs, d.file(name), b, true)); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	d.written[name] = string(b)
+	return nil
+}
+
+// CloseClean ends an orderly shutdown: everything is flushed and written down, then the clean mark with every log's end
+// and size, then the lock is given back. Appends after it are refused. Without an error the next start is CLEAN.
+func (d *Dir) CloseClean(ctx context.Context) error {
+	if err := d.online(); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	s, err := d.settle(ctx)
+	if err == nil {
+		err = d.checkpoint(true)
+	}
+	for _, l := range d.Logs() {
+		l.shut()
+	}
+	if err == nil && ctx.Err() == nil {
+		d.files.Lock()
+		err = d.failed(d.writeSession(s))
+		d.files.Unlock()
+	}
+	return errors.Join(err, ctx.Err(), d.Close())
+}
+
+// settle closes every log for appends, flushes it and writes its indexes and producer state.
+func (d *Dir) settle(ctx context.Context) (session, error) {
+	d.files.Lock()
+	s := d.stored
+	d.files.Unlock()
+	s.Clean, s.Logs = true, []sessionLog{}
+	logs := d.Logs()
+	slices.SortFunc(logs, func(a, b *Log) int {
+		if lessPartition(a.tp, b.tp) {
+			return -1
+		}
+		return 1
+	})
+	for _, l := range logs {
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		end, size, err := l.settle()
+		if errors.Is(err, record.ErrClosed) {
+			continue
+		}
+		if err != nil {
+			return s, err
+		}
+		s.Logs = append(s.Logs, sessionLog{Topic: l.tp.topic, TopicID: l.id.Topic, Partition: l.id.Partition, End: end, Size: size})
+	}
+	return s, nil
+}
+
+// settle ends appends and makes the log whole on disk.
+func (l *Log) settle() (end, size int64, err error) {
+	l.slow.Lock()
+	defer l.slow.Unlock()
+	l.mu.Lock()
+	if err := l.usable(); err != nil {
+		l.mu.Unlock()
+		return 0, 0, err
+	}
+	l.settled.Store(true)
+	v := l.view.Load()
+	l.idx.addTime()
+	err = l.writeIndexes(v.active(), &l.idx)
+	if err == nil && (v.end > v.start || len(l.producers.byID) > 0) {
+		err = l.writeSnapshot(v.end)
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := l.flush(false); err != nil {
+		return 0, 0, err
+	}
+	return v.end, v.sealed + v.size, nil
+}
+
+// shut closes the log's files.
+func (l *Log) shut() {
+	l.slow.Lock()
+	defer l.slow.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release()
+}
+
+// Close closes every log without flushing and gives the lock back: the next start is that of a crashed process. Closing
+// again does nothing.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+	for _, l := range d.Logs() {
+		l.shut()
+	}
+	d.handles.close()
+	return d.lock.Close()
+}

@@ -1,0 +1,472 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"cordwood/logstore/record"
+	"cordwood/logstore/vfs"
+)
+
+// Open carries out a judgement: it cuts what has to go, makes good what can be made from the batches (indexes, producer
+// state, transaction indexes) and returns the log. A damaged log opens as Damaged, for repair from its leader. Found is
+// used up. Called before the cluster's metadata was replayed it would destroy evidence: see the package comment.
+func (f *Found) Open(cfg LogConfig, j Judgement) (*Log, error) {
+	l := newLog(f.dir, f.path, f.tp, f.ID, cfg)
+	l.start.Store(&f.state)
+	if err := l.openFound(f, j); err != nil {
+		return nil, l.place("open", err)
+	}
+	if err := f.dir.adopt(l); err != nil {
+		l.release()
+		return nil, err
+	}
+	if j.Damaged {
+		l.damage(errors.New(j.Reason))
+	}
+	return l, nil
+}
+
+func newLog(d *Dir, dir string, tp topicPartition, id record.PartitionID, cfg LogConfig) *Log {
+	l := &Log{dir: d, path: dir, tp: tp, id: id}
+	l.config.Store(&cfg)
+	l.epochs.Store(&epochs{})
+	l.start.Store(&logState{startEpoch: record.NoEpoch})
+	l.swept = d.now()
+	return l
+}
+
+func (l *Log) openFound(f *Found, j Judgement) error {
+	if err := l.removeLeftovers(); err != nil {
+		return err
+	}
+	if j.Cut || f.end < f.hints.flushed || f.end < f.hints.hw {
+		// The claims above the end are answered for; a second crash must not meet them again.
+		s := f.state
+		s.generation = max(s.generation, f.hints.generation) + 1
+		s.hw, s.flushed = min(f.hints.hw, f.end), min(f.hints.flushed, f.end)
+		if err := l.writeState(s); err != nil {
+			return err
+		}
+	}
+	segs, size, err := l.cutFound(f, j)
+	if err != nil {
+		return err
+	}
+	start := l.start.Load().start
+	end := max(f.end, start)
+	if len(segs) == 0 || end > f.end && size == 0 {
+		seg, err := l.createSegment(end)
+		if err != nil {
+			return err
+		}
+		segs, size = []*segment{seg}, 0
+	}
+	es := f.epochs
+	for len(es) > 0 && es[len(es)-1].start > end {
+		es = es[:len(es)-1]
+	}
+	if j.Cut || f.epochsLost || !f.clean {
+		if err := l.writeEpochs(es, false); err != nil {
+			return err
+		}
+	} else {
+		l.epochs.Store(&es)
+	}
+	if err := l.reopenActive(segs, start, size, end, l.firstToRebuild(f, segs)); err != nil {
+		return err
+	}
+	l.hw.Store(min(max(f.hints.hw, start), end))
+	l.flushed.Store(min(max(f.hints.flushed, start), end))
+	if f.clean {
+		l.flushed.Store(end)
+		return nil
+	}
+	if err := l.tidySnapshots(segs, start, end); err != nil {
+		return err
+	}
+	if cfg := l.config.Load(); cfg.Disk {
+		_, err := l.flush(false)
+		return err
+	}
+	return nil
+}
+
+// firstToRebuild is the first segment whose transaction index is made anew: those that were scanned.
+func (l *Log) firstToRebuild(f *Found, segs []*segment) int {
+	if f.clean {
+		return len(segs)
+	}
+	i := 0
+	for i < len(segs)-1 && segs[i+1].base <= f.hints.flushed {
+		i++
+	}
+	return i
+}
+
+// removeLeftovers takes away what an interrupted change left behind.
+func (l *Log) removeLeftovers() error {
+	entries, err := l.dir.fs.ReadDir(l.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		n := e.Name()
+		if strings.HasSuffix(n, deletedSuffix) || strings.HasSuffix(n, cutSuffix) || strings.HasSuffix(n, tmpSuffix) {
+			if err := l.dir.fs.Remove(l.file(n)); err != nil {
+				return l.dir.failed(err)
+			}
+		}
+	}
+	return nil
+}
+
+// cutFound removes what lies behind the break, the last segment first, and makes the segments that stay. size is the
+// bytes of the last one.
+func (l *Log) cutFound(f *Found, j Judgement) (segs []*segment, size int64, err error) {
+	keep := len(f.segs)
+	if j.Cut {
+		keep = f.at + 1
+		if f.kind == breakGap {
+			keep = f.at
+		}
+		for i := len(f.segs) - 1; i >= keep; i-- {
+			s := &segment{file: segmentPath(f.path, f.segs[i].base, logSuffix), indexLife: new(atomic.Uint64)}
+			if err := l.removeSegment(s); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	for i, s := range f.segs[:keep] {
+		seg := &segment{base: s.base, life: l.dir.lives.Add(1), file: segmentPath(f.path, s.base, logSuffix), size: s.size, maxTS: record.NoTimestamp, indexLife: new(atomic.Uint64)}
+		segs = append(segs, seg)
+		if i < keep-1 {
+			continue
+		}
+		size = s.size
+		if j.Cut && f.kind != breakGap {
+			size = f.pos
+		}
+	}
+	if len(segs) == 0 {
+		return nil, 0, nil
+	}
+	last := segs[len(segs)-1]
+	file, err := l.dir.fs.OpenReadWrite(last.file)
+	if err != nil {
+		return nil, 0, err
+	}
+	if size < last.size {
+		if err := file.Truncate(size); err != nil {
+			file.Close()
+			return nil, 0, l.dir.failed(err)
+		}
+	}
+	last.active = newHandle(file)
+	last.size = 0
+	return segs, size, l.checkSealed(f, segs)
+}
+
+// checkSealed learns of each sealed segment what the view needs, and makes missing or unreadable indexes anew.
+func (l *Log) checkSealed(f *Found, segs []*segment) error {
+	for i, s := range segs[:len(segs)-1] {
+		s.end = segs[i+1].base
+		b, err := readFile(l.dir.fs, s.sibling(timeSuffix), smallFileMax)
+		times, ok := decodeTimeIndex(b)
+		if err == nil && ok && len(times) > 0 {
+			s.maxTS = times[len(times)-1].ts
+		}
+		if err == nil && ok && (len(times) > 0 || s.size == 0) && l.indexSeemsWhole(s) {
+			continue
+		}
+		if err := l.rebuildIndexes(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexSeemsWhole looks at the size and the first entry of a sealed segment's offset index. What it cannot see, an index
+// of other batches, shows when an entry is used.
+func (l *Log) indexSeemsWhole(s *segment) bool {
+	h, err := l.dir.handles.acquire(s.indexKey())
+	if err != nil {
+		return false
+	}
+	defer h.release()
+	size, err := h.f.Size()
+	if err != nil || size%indexEntrySize != 0 {
+		return false
+	}
+	if size == 0 {
+		return s.size <= l.config.Load().IndexIntervalBytes
+	}
+	buf := getBuf(indexEntrySize)
+	defer putBuf(buf)
+	e, err := readIndexEntry(h.f, 0, *buf)
+	return err == nil && e.pos > 0 && int64(e.pos) < s.size
+}
+
+// rebuildIndexes makes both index files of a sealed segment from its batches.
+func (l *Log) rebuildIndexes(s *segment) error {
+	h, err := l.dir.handles.acquire(s.key())
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	x := newIndexer(s.base, l.config.Load().IndexIntervalBytes)
+	if _, err := x.indexRange(h.f, 0, s.size, nil); err != nil {
+		return fmt.Errorf("index segment %s: %w", s.file, err)
+	}
+	x.addTime()
+	s.maxTS, s.exactTS = x.maxTS, true
+	return l.writeIndexes(s, &x)
+}
+
+// reopenActive makes the state of the append path from the segments, of which the last is open, size bytes long and ends
+// at end. Transaction indexes of segments from rebuild on are made anew. mu is held, or the log not open yet.
+func (l *Log) reopenActive(segs []*segment, start, size, end int64, rebuild int) error {
+	s := segs[len(segs)-1]
+	l.resetActive(s)
+	var recent []batchPos
+	got, err := l.idx.indexRange(s.active.f, 0, size, func(h *record.Header, pos int64, _ *walker) error {
+		if pos == 0 {
+			l.firstTS = h.MaxTimestamp
+		}
+		if len(recent) == batchesRecent {
+			recent = append(recent[:0], recent[batchesRecent/2:]...)
+		}
+		recent = append(recent, batchPos{h.BaseOffset, pos})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index segment %s: %w", s.file, err)
+	}
+	if size > 0 && got > end {
+		return fmt.Errorf("segment %s ends at offset %d, not %d: %w", s.file, got, end, errBroken)
+	}
+	if info, err := l.dir.fs.Stat(s.file); err == nil {
+		l.opened = info.ModTime()
+	}
+	if err := l.loadProducers(segs, size, end, rebuild); err != nil {
+		return err
+	}
+	v := &view{segs: segs, start: start, end: end, size: size, index: l.idx.index, recent: recent, cuts: l.cuts.Load()}
+	for _, s := range segs[:len(segs)-1] {
+		v.sealed += s.size
+	}
+	l.view.Store(v)
+	return nil
+}
+
+// loadProducers makes the producer state as of end: the newest good snapshot that lies low enough, then the batches
+// behind it. From segment rebuild on, transaction indexes are made from these batches too.
+func (l *Log) loadProducers(segs []*segment, size, end int64, rebuild int) error {
+	if err := l.loadAborted(segs, end, &rebuild); err != nil {
+		return err
+	}
+	below := end
+	if rebuild < len(segs) {
+		below = min(end, segs[rebuild].base)
+	}
+	state, from, err := l.newestSnapshot(below)
+	if err != nil {
+		return err
+	}
+	l.producers = *state
+	rebuilt := make([][]AbortedTxn, len(segs))
+	for i, s := range segs {
+		n, next := s.size, s.end
+		if i == len(segs)-1 {
+			n, next = size, end
+		}
+		if next <= from {
+			continue
+		}
+		file, err := l.dir.fs.Open(s.file)
+		if err != nil {
+			return err
+		}
+		rebuilt[i], err = l.replay(file, n, from)
+		file.Close()
+		if err != nil {
+			return fmt.Errorf("replay segment %s: %w", s.file, err)
+		}
+	}
+	for i := rebuild; i < len(segs); i++ {
+		if err := l.storeAborted(segs[i], rebuilt[i], i == len(segs)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay takes the batches of one segment from offset from on into the producer state.
+func (l *Log) replay(file vfs.File, size, from int64) (aborted []AbortedTxn, err error) {
+	w := newWalker(file, 0, size)
+	defer w.close()
+	for {
+		h, pos, err := w.next()
+		if err == io.EOF {
+			return aborted, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h.BaseOffset < from || !h.HasProducer() {
+			continue
+		}
+		m, err := w.marker(&h, pos)
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := l.producers.apply(&h, m); ok {
+			aborted = append(aborted, t)
+		}
+	}
+}
+
+// loadAborted reads the transaction indexes below segment rebuild and lowers rebuild to the first that is broken.
+func (l *Log) loadAborted(segs []*segment, end int64, rebuild *int) error {
+	for i, s := range segs {
+		if i >= *rebuild {
+			return nil
+		}
+		last := i == len(segs)-1
+		to := s.end
+		if last {
+			to = end
+		}
+		b, err := readFile(l.dir.fs, s.sibling(txnSuffix), smallFileMax)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		txns, err := decodeTxnIndex(b, s.base, max(to, s.base+1<<31))
+		if err != nil {
+			*rebuild = i
+			return nil
+		}
+		kept := slices.DeleteFunc(txns, func(t AbortedTxn) bool { return t.LastOffset >= to })
+		if last && len(kept) < len(b)/txnEntrySize {
+			if err := l.storeAborted(s, kept, true); err != nil {
+				return err
+			}
+		}
+		if s.aborted != len(kept) { // readers may hold s; the number they see never changes
+			s.aborted = len(kept)
+		}
+		if last {
+			l.aborted = kept
+		}
+	}
+	return nil
+}
+
+// storeAborted replaces a segment's transaction index; without entries there is none.
+func (l *Log) storeAborted(s *segment, txns []AbortedTxn, active bool) error {
+	name := s.sibling(txnSuffix)
+	s.aborted = len(txns)
+	if active {
+		l.aborted = txns
+	}
+	if len(txns) == 0 {
+		if err := l.dir.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return l.dir.failed(err)
+		}
+		return nil
+	}
+	return l.dir.failed(replaceFile(l.dir.fs, name, encodeTxnIndex(txns), false))
+}
+
+// newestSnapshot reads the newest good producer snapshot at or below offset. Bad ones are removed. Without one the state
+// is empty as of offset 0.
+func (l *Log) newestSnapshot(offset int64) (s *producers, at int64, err error) {
+	offsets, err := l.snapshots()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, o := range slices.Backward(offsets) {
+		if o > offset {
+			continue
+		}
+		name := segmentPath(l.path, o, snapshotSuffix)
+		b, err := readFile(l.dir.fs, name, smallFileMax)
+		if err != nil {
+			return nil, 0, err
+		}
+		if s, err = decodeSnapshot(b, o); err == nil {
+			return s, o, nil
+		}
+		if err := l.dir.fs.Remove(name); err != nil {
+			return nil, 0, l.dir.failed(err)
+		}
+	}
+	return &producers{}, 0, nil
+}
+
+// snapshots lists the offsets of the producer snapshots, rising.
+func (l *Log) snapshots() ([]int64, error) {
+	entries, err := l.dir.fs.ReadDir(l.path)
+	if err != nil {
+		return nil, fmt.Errorf("read directory %s: %w", l.path, err)
+	}
+	var out []int64
+	for _, e := range entries {
+		if o, ok := parseSegmentName(e.Name(), snapshotSuffix); ok {
+			out = append(out, o)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func (l *Log) removeSnapshots(which func(offset int64) bool) error {
+	offsets, err := l.snapshots()
+	if err != nil {
+		return err
+	}
+	for _, o := range offsets {
+		if which(o) {
+			if err := l.dir.fs.Remove(segmentPath(l.path, o, snapshotSuffix)); err != nil {
+				return l.dir.failed(err)
+			}
+		}
+	}
+	return nil
+}
+
+// tidySnapshots writes the state as of end and keeps, beside it, those at a segment's base: the ones a cut goes back to.
+func (l *Log) tidySnapshots(segs []*segment, start, end int64) error {
+	if end > start || len(l.producers.byID) > 0 {
+		if err := l.writeSnapshot(end); err != nil {
+			return err
+		}
+	}
+	bases := map[int64]bool{end: true}
+	for _, s := range segs {
+		bases[s.base] = s.base > start
+	}
+	return l.removeSnapshots(func(o int64) bool { return !bases[o] })
+}
+
+// release closes the active file; nothing is flushed.
+func (l *Log) release() {
+	if !l.closed.CompareAndSwap(false, true) {
+		return
+	}
+	if v := l.view.Load(); v != nil && v.active().active != nil {
+		v.active().active.release()
+	}
+}
+
+// path of a partition's directory in d.
+func (d *Dir) pathOf(tp topicPartition) string { return path.Join(d.path, tp.dirName()) }
