@@ -95,7 +95,7 @@ type Topics struct {
 	Partitions            int32    `key:"partitions" default:"1" unit:"number" doc:"Partitions of a topic whose maker does not say."`
 	Replication           int16    `key:"replication" default:"3" unit:"number" doc:"Replicas of a partition when the topic's maker does not say; lowered to the number of nodes."`
 	AutoCreate            bool     `key:"auto_create" default:"false" doc:"Make a topic when a client asks for one that is not there."`
-	MaxMessageBytes       ByteSize `key:"max_message_bytes" default:"1MiB" unit:"size" doc:"Largest record batch."`
+	MaxMessageBytes       ByteSize `key:"max_message_bytes" default:"1048588" unit:"size" doc:"Largest record batch: 1 MiB and the 12 bytes before its length counts, as Kafka has it."`
 	UncleanLeaderElection bool     `key:"unclean_leader_election" default:"false" doc:"Let a replica lead that may lack acknowledged records, rather than wait."`
 }
 

@@ -153,7 +153,7 @@ f:2:27: raft.election_timeout: 100ms is less than raft.heartbeat_timeout (500ms)
 f:2:42: raft.voters: 4: write 1, 3, 5, 7 or 9; an even number survives no more failures than the odd one below it
 f:3:30: replication.lag_time_max: 500ms is less than twice replication.fetch_wait_max (500ms): a follower that waits would look slow`},
 		{"sizes that do not fit", "limits: { request_max_bytes: 1MiB, inflight_bytes: 4KiB }\n",
-			`f:1:30: limits.request_max_bytes: 1MiB does not hold one batch of topics.max_message_bytes (1MiB)
+			`f:1:30: limits.request_max_bytes: 1MiB does not hold one batch of topics.max_message_bytes (1048588)
 f:1:52: limits.inflight_bytes: 4KiB does not hold one request of limits.request_max_bytes (1MiB)`},
 	}
 	for _, c := range cases {
