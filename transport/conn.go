@@ -143,6 +143,9 @@ func (c *conn) read() error {
 // more than one encoded answer.
 func (c *conn) handle(p *pending) (barrier chan struct{}, err error) {
 	p.resp = c.server.opt.Handler.Handle(c.ctx, p.req)
+	if p.resp.FrameDone {
+		c.done(p)
+	}
 	if p.resp.Wait == nil && c.queued.Load() == 0 {
 		return nil, c.finish(p)
 	}

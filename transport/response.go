@@ -59,6 +59,9 @@ type Response struct {
 	// Ordered says of a response with Wait that the connection's next request is handled only after Wait has returned:
 	// what the request changes must be seen by the next one.
 	Ordered bool
+	// FrameDone says that nothing refers to the request's frame any more: it is given back at once, not only when the
+	// answer has left.
+	FrameDone bool
 	// None says that no answer is sent (Produce with acks=0).
 	None bool
 	// Close says that the connection is closed without an answer; Reason names the metric label.

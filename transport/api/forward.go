@@ -19,6 +19,9 @@ func (h *Handlers) onController(r *transport.Request, f func(ctx context.Context
 		if h.Metadata.IsController() {
 			return f(ctx)
 		}
+		if forwarded(ctx) {
+			return refused(metadata.ErrNotController) // two nodes that take each other for it would never end
+		}
 		resp, err := h.Metadata.Forward(ctx, r)
 		if err == nil {
 			return resp

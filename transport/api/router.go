@@ -24,13 +24,15 @@ type Options struct {
 // any number of connections.
 type Handlers struct {
 	Deps
-	log *slog.Logger
-	now func() time.Time
+	log      *slog.Logger
+	now      func() time.Time
+	configs  topicConfigs
+	sessions *fetchSessions
 }
 
 // New makes the handlers of a node.
 func New(deps Deps, opts Options) *Handlers {
-	h := &Handlers{Deps: deps, log: opts.Logger, now: opts.Now}
+	h := &Handlers{Deps: deps, log: opts.Logger, now: opts.Now, sessions: newFetchSessions(opts.FetchSessions)}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}

@@ -37,10 +37,18 @@ var table []row
 
 func init() {
 	table = []row{
+		// Produce 12 and 13 come with transactions version 2.
+		{key: kmsg.Produce, min: 3, max: 11, fromZero: true, handle: handleProduce},
+		{key: kmsg.Fetch, min: 4, max: 18, handle: handleFetch},
+		{key: kmsg.ListOffsets, min: 1, max: 11, handle: handleListOffsets},
+		{key: kmsg.Metadata, max: 13, handle: handleMetadata},
+		{key: kmsg.FindCoordinator, max: 6, handle: handleFindCoordinator},
 		{key: kmsg.ApiVersions, max: 5, handle: handleAPIVersions},
 		{key: kmsg.CreateTopics, min: 2, max: 7, handle: handleCreateTopics},
 		{key: kmsg.DeleteTopics, min: 1, max: 6, handle: handleDeleteTopics},
 		{key: kmsg.DeleteRecords, max: 2, handle: handleDeleteRecords},
+		{key: kmsg.InitProducerID, max: 5, handle: handleInitProducerID},
+		{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, handle: handleOffsetForLeaderEpoch},
 		{key: kmsg.DescribeConfigs, min: 1, max: 4, handle: handleDescribeConfigs},
 		{key: kmsg.AlterConfigs, max: 2, handle: handleAlterConfigs},
 		{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: handleDescribeLogDirs},
@@ -51,6 +59,7 @@ func init() {
 		{key: kmsg.DescribeQuorum, max: 2, handle: handleDescribeQuorum},
 		{key: kmsg.AlterPartition, max: 3, internal: true, handle: handleAlterPartition},
 		{key: kmsg.UpdateFeatures, max: 2, handle: handleUpdateFeatures},
+		{key: kmsg.Envelope, internal: true, handle: handleEnvelope},
 		{key: kmsg.DescribeCluster, max: 2, handle: handleDescribeCluster},
 		{key: kmsg.BrokerRegistration, max: 4, internal: true, handle: handleBrokerRegistration},
 		{key: kmsg.BrokerHeartbeat, max: 2, internal: true, handle: handleBrokerHeartbeat},
