@@ -5,22 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"cordwood/logstore/record"
 )
 
+// tb is testing.TB or *rapid.T.
+type tb interface {
+	require.TestingT
+	Helper()
+}
+
 // world drives one State in tests and checks the invariants after every command.
 type world struct {
-	t     testing.TB
+	t     tb
 	s     *State
 	index uint64
 	run   map[int32]*RegisterBroker // the process that runs on each node
 }
 
-func newWorld(t testing.TB, brokers ...int32) *world {
+func newWorld(t tb, brokers ...int32) *world {
 	w := &world{t: t, s: NewState(), index: 10, run: map[int32]*RegisterBroker{}}
 	require.NoError(t, w.apply(&SetCluster{ClusterID: "c", Level: 1}).Err)
 	for _, id := range brokers {
@@ -127,7 +132,7 @@ func (w *world) proposal(p record.PartitionID, isr ...int32) PartitionChange {
 	return c
 }
 
-func encoded(t testing.TB, s *State) []byte {
+func encoded(t tb, s *State) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, s.Encode(&b))
@@ -135,7 +140,7 @@ func encoded(t testing.TB, s *State) []byte {
 }
 
 // checkInvariants holds what every command must leave true (replication: I1 and the shape of a record).
-func checkInvariants(t testing.TB, d Delta) {
+func checkInvariants(t tb, d Delta) {
 	t.Helper()
 	for top := range d.New.Topics() {
 		for i, p := range top.Partitions {
@@ -149,7 +154,7 @@ func checkInvariants(t testing.TB, d Delta) {
 	checkIndexes(t, d.New)
 }
 
-func checkRecord(t testing.TB, i *Image, p *Partition) {
+func checkRecord(t tb, i *Image, p *Partition) {
 	t.Helper()
 	what := fmt.Sprintf("%+v", *p)
 	for _, id := range slices.Concat(p.ISR, p.ELR) {
@@ -174,7 +179,7 @@ func checkRecord(t testing.TB, i *Image, p *Partition) {
 	require.LessOrEqual(t, int(p.MinISR), len(p.Replicas), what)
 }
 
-func checkStep(t testing.TB, i *Image, old, p *Partition) {
+func checkStep(t tb, i *Image, old, p *Partition) {
 	t.Helper()
 	what := fmt.Sprintf("%+v\n-> %+v", *old, *p)
 	require.GreaterOrEqual(t, p.LeaderEpoch, old.LeaderEpoch, what)
@@ -200,7 +205,7 @@ func checkStep(t testing.TB, i *Image, old, p *Partition) {
 }
 
 // checkIndexes compares the image's indexes with what its topics say.
-func checkIndexes(t testing.TB, i *Image) {
+func checkIndexes(t tb, i *Image) {
 	t.Helper()
 	hosted := map[int32]int{}
 	leaderless := 0

@@ -1,0 +1,378 @@
+package metadata
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"cordwood/logstore/record"
+)
+
+// chaos draws commands as brokers, controllers and clients send them: in time, late, twice, and with what was true before.
+type chaos struct {
+	*world
+	rt      *rapid.T
+	sent    []Command
+	held    []PartitionChange // proposals under way
+	holders map[record.PartitionID]map[int32]bool
+	fresh   map[record.PartitionID][]BrokerEpoch // members that the accepted proposal of this command may count on
+	serial  int
+}
+
+func newChaos(t *rapid.T) *chaos {
+	c := &chaos{world: newWorld(t, 1, 2, 3), rt: t, holders: map[record.PartitionID]map[int32]bool{}}
+	c.topic("a", 2, []int32{1, 2, 3}, []int32{2, 3, 1})
+	c.watch(&CreateTopics{}, Result{})
+	return c
+}
+
+func (c *chaos) draw(what string, most int) int { return rapid.IntRange(0, most).Draw(c.rt, what) }
+
+func (c *chaos) chance(what string, in int) bool { return c.draw(what, in-1) == 0 }
+
+func (c *chaos) broker() int32 { return int32(1 + c.draw("broker", 3)) }
+
+func (c *chaos) partition() *Partition {
+	var all []*Partition
+	for t := range c.s.Image().Topics() {
+		all = append(all, t.Partitions...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[c.draw("partition", len(all)-1)]
+}
+
+// somebody gives a broker under its present epoch, or rarely under an old one.
+func (c *chaos) somebody() BrokerEpoch {
+	b := c.epoch(c.broker())
+	if c.chance("stale broker epoch", 12) {
+		b.Epoch--
+	}
+	return b
+}
+
+// step draws one command and applies it.
+func (c *chaos) step() (Command, Result) {
+	cmd := c.command()
+	c.sent = append(c.sent, cmd)
+	c.fresh = c.trustworthy(cmd)
+	r := c.apply(cmd)
+	c.watch(cmd, r)
+	return cmd, r
+}
+
+func (c *chaos) command() Command {
+	c.serial++
+	p := c.partition()
+	if p == nil {
+		return c.newTopic()
+	}
+	switch kind := c.draw("kind", 33); {
+	case kind < 5:
+		return c.registration()
+	case kind < 9:
+		return c.fencing()
+	case kind < 15:
+		return &UnfenceBroker{Broker: c.somebody()}
+	case kind < 21:
+		return c.proposals(p)
+	case kind < 23:
+		return c.election(p)
+	case kind < 26:
+		return c.unsafe()
+	case kind < 27:
+		return &ReplicaDamaged{Broker: c.somebody(), Partitions: []record.PartitionID{p.ID}}
+	case kind < 29:
+		return &SetMinISR{Partition: p.ID, PartitionEpoch: p.PartitionEpoch - int32(c.draw("late", 8)/8), MinISR: int32(c.draw("min", 3))}
+	case kind < 30:
+		return c.certification(p)
+	case kind < 31:
+		return c.newTopic()
+	case kind < 32:
+		return c.rare(p)
+	}
+	if len(c.sent) == 0 {
+		return c.newTopic()
+	}
+	return c.sent[c.draw("again", len(c.sent)-1)]
+}
+
+func (c *chaos) registration() Command {
+	b := c.broker()
+	r := &RegisterBroker{Broker: Broker{ID: b, Incarnation: fmt.Sprint("i", c.serial), DirectoryID: fmt.Sprint("d", b), MinLevel: 1, MaxLevel: 1, Version: "x"}, BootOK: true}
+	if last := c.run[b]; last != nil {
+		r.Broker.DirectoryID = last.Broker.DirectoryID
+		r.Earlier = []EarlierIncarnation{{ID: last.Broker.Incarnation, SameBoot: true}}
+	}
+	switch c.draw("restart", 7) {
+	case 0:
+		losePower(r)
+	case 1:
+		r.Earlier = nil
+	case 2:
+		r.Broker.DirectoryID = fmt.Sprint("d", c.serial)
+	case 3, 4:
+		r.Clean = true
+	}
+	return r
+}
+
+func (c *chaos) fencing() Command {
+	f := &FenceBrokers{Reason: "chaos", Draining: c.chance("drain", 4)}
+	for range 1 + c.draw("more", 2) {
+		f.Brokers = append(f.Brokers, c.somebody())
+	}
+	return f
+}
+
+func (c *chaos) proposals(p *Partition) Command {
+	if len(c.held) > 0 && c.chance("deliver", 3) {
+		return &AlterPartitions{Changes: []PartitionChange{c.held[c.draw("which", len(c.held)-1)]}}
+	}
+	isr := []int32{p.Leader}
+	for _, id := range p.Replicas {
+		if id != p.Leader && c.chance("in", 2) {
+			isr = append(isr, id)
+		}
+	}
+	change := c.proposal(p.ID, isr...)
+	if c.chance("hold", 3) {
+		c.held = append(c.held, change)
+	}
+	if c.chance("of another process", 12) {
+		change.ISR[len(change.ISR)-1].Epoch--
+	}
+	return &AlterPartitions{Changes: []PartitionChange{change}}
+}
+
+func (c *chaos) election(p *Partition) Command {
+	return &Elect{Elections: []Election{{Partition: p.ID, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch - int32(c.draw("late", 8)/8), Leader: c.broker()}}}
+}
+
+func (c *chaos) unsafe() Command {
+	var all []*Partition
+	for p := range c.s.Image().Leaderless() {
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return &UnfenceBroker{Broker: c.somebody()}
+	}
+	p := all[c.draw("leaderless", len(all)-1)]
+	u := UnsafeElection{Partition: p.ID, Epoch: p.LeaderEpoch, Forced: c.chance("forced", 3)}
+	for _, id := range p.Replicas {
+		if !c.chance("missing", 6) {
+			u.Reports = append(u.Reports, ReplicaReport{Broker: c.epoch(id), LastEpoch: int32(c.draw("last epoch", 2)), End: int64(c.draw("end", 2))})
+		}
+	}
+	best, _ := ChooseUnsafe(p, u.Reports, c.s.Image().Broker)
+	u.Leader = best.Broker
+	if u.Forced {
+		u.Leader = c.somebody()
+	}
+	return &UnsafeElect{Elections: []UnsafeElection{u}}
+}
+
+func (c *chaos) certification(p *Partition) Command {
+	return &Certify{Items: []Certification{{Partition: p.ID, LeaderEpoch: p.LeaderEpoch, LeaderBrokerEpoch: p.LeaderBrokerEpoch, Broker: c.somebody()}}}
+}
+
+func (c *chaos) newTopic() Command {
+	name := []string{"a", "a.b", "a_b", "", "d"}[c.draw("name", 4)]
+	n := NewTopic{ID: topicID(fmt.Sprint(name, c.serial)), Name: name, MinISR: int32(c.draw("min", 2)),
+		Recovery: []RecoveryPolicy{RecoverWaitAll, RecoverManual, RecoverProactive}[c.draw("policy", 2)]}
+	for range 1 + c.draw("partitions", 2) {
+		n.Assignment = append(n.Assignment, rapid.Permutation([]int32{1, 2, 3, 4}).Draw(c.rt, "replicas")[:1+c.draw("factor", 3)])
+	}
+	return &CreateTopics{Topics: []NewTopic{n}, Request: c.request()}
+}
+
+func (c *chaos) request() (id RequestID) {
+	id[0], id[1] = byte(c.serial), byte(c.serial>>8)
+	if c.chance("the id of another", 8) {
+		id[0]--
+	}
+	return id
+}
+
+func (c *chaos) rare(p *Partition) Command {
+	top := c.s.Image().TopicByID(p.ID.Topic)
+	switch c.draw("rare", 6) {
+	case 0:
+		return &DeleteTopics{Topics: []record.TopicID{top.ID, {}}, Request: c.request()}
+	case 1:
+		return &CreatePartitions{Topics: []MorePartitions{{Topic: top.ID, First: int32(len(top.Partitions)), Assignment: [][]int32{slices.Clone(p.Replicas)}}}, Request: c.request()}
+	case 2:
+		return &AlterTopicConfigs{Topics: []TopicConfigChange{{Topic: top.ID, Set: map[string]string{"retention.ms": fmt.Sprint(c.serial)}, Remove: []string{"flush.ms"}, MinISR: int32(c.draw("min", 3)), Recovery: RecoverProactive}}, Request: c.request()}
+	case 3:
+		return &AllocateProducerIDs{Broker: c.somebody(), Count: int32(c.draw("count", 1000))}
+	case 4:
+		return &UnregisterBroker{ID: c.broker(), Request: c.request()}
+	case 5:
+		return &SetLevel{Level: int32(c.draw("level", 2)), Request: c.request()}
+	}
+	return &SetCluster{ClusterID: "c", Level: 1}
+}
+
+// trustworthy gives the members that a leader really knows to be complete, by partition: those of proposals that are made
+// of what is true now.
+func (c *chaos) trustworthy(cmd Command) map[record.PartitionID][]BrokerEpoch {
+	out := map[record.PartitionID][]BrokerEpoch{}
+	alter, ok := cmd.(*AlterPartitions)
+	if !ok {
+		return out
+	}
+	for _, change := range alter.Changes {
+		p := c.at(change.Partition)
+		if p != nil && p.PartitionEpoch == change.PartitionEpoch && p.Leader == change.Leader {
+			for _, m := range change.ISR {
+				if m == c.epoch(m.ID) {
+					out[p.ID] = append(out[p.ID], m)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// watch keeps, for every partition, who holds all that may have been committed, at its worst: whenever the ISR is large
+// enough, something was committed that only its members hold. Whoever may be elected must be one of them (I3, I8).
+func (c *chaos) watch(cmd Command, r Result) {
+	switch cmd := cmd.(type) {
+	case *RegisterBroker:
+		if r.Err == nil && r.Index == c.index {
+			c.forget(cmd, r)
+		}
+	case *ReplicaDamaged:
+		for i, id := range cmd.Partitions {
+			if r.Err == nil && r.Items[i] == nil {
+				delete(c.holders[id], cmd.Broker.ID)
+			}
+		}
+	case *AlterPartitions:
+		for i, change := range cmd.Changes {
+			for _, m := range c.fresh[change.Partition] {
+				if r.Items[i] == nil {
+					c.holders[change.Partition][m.ID] = true
+				}
+			}
+		}
+	case *UnsafeElect:
+		for i, e := range cmd.Elections {
+			if r.Items[i] == nil {
+				c.holders[e.Partition] = map[int32]bool{e.Leader.ID: true}
+			}
+		}
+	}
+	live := map[record.PartitionID]map[int32]bool{}
+	for t := range c.s.Image().Topics() {
+		for _, p := range t.Partitions {
+			live[p.ID] = c.commitAll(p)
+		}
+	}
+	c.holders = live
+}
+
+// forget takes away what a restart lost.
+func (c *chaos) forget(cmd *RegisterBroker, r Result) {
+	if c.s.Image().BrokerEpoch(cmd.Broker.ID) == int64(r.Index) {
+		c.run[cmd.Broker.ID] = cmd
+	}
+	if r.Epoch != int64(r.Index) || r.Class == RestartClean || r.Class == RestartProcessCrash {
+		return
+	}
+	for _, h := range c.holders {
+		delete(h, cmd.Broker.ID)
+	}
+}
+
+func (c *chaos) commitAll(p *Partition) map[int32]bool {
+	h := c.holders[p.ID]
+	if h == nil {
+		h = map[int32]bool{}
+		for _, id := range p.ISR {
+			h[id] = true
+		}
+	}
+	for _, id := range slices.Concat(p.ISR, p.ELR) {
+		require.True(c.rt, h[id], "node %d may be elected and lacks committed records; holders %v of %+v", id, slices.Sorted(maps.Keys(h)), *p)
+	}
+	if p.Leader != NoNode && int32(len(p.ISR)) >= p.MinISR {
+		h = map[int32]bool{}
+		for _, id := range p.ISR {
+			h[id] = true
+		}
+	}
+	return h
+}
+
+// TestNobodyIsElectedWhoMayLackCommittedRecords runs random logs; world checks I1 and the shape of records after every
+// command.
+func TestNobodyIsElectedWhoMayLackCommittedRecords(t *testing.T) {
+	reached := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newChaos(rt)
+		for range 120 {
+			cmd, r := c.step()
+			for _, item := range append(r.Items, r.Err) {
+				reached[fmt.Sprintf("%T %v", cmd, item == nil)]++
+			}
+		}
+	})
+	for _, cmd := range []Command{&AlterPartitions{}, &Elect{}, &UnsafeElect{}, &FenceBrokers{}, &UnfenceBroker{}, &RegisterBroker{}, &ReplicaDamaged{}, &SetMinISR{}, &Certify{}, &CreateTopics{}, &DeleteTopics{}, &CreatePartitions{}} {
+		for _, accepted := range []bool{true, false} {
+			what := fmt.Sprintf("%T %v", cmd, accepted)
+			require.NotZero(t, reached[what], "never happened: %s", what)
+		}
+	}
+}
+
+// TestARestoredStateGoesOnAsTheOneThatWasSaved: a snapshot at any moment and the rest of the log give what the whole log
+// gives, answers included (field report 88); and so does a second node that only has the log's bytes.
+func TestARestoredStateGoesOnAsTheOneThatWasSaved(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newChaos(rt)
+		restored := reload(rt, c.s)
+		follower := reload(rt, c.s)
+		for range 60 {
+			if c.chance("snapshot", 6) {
+				restored = reload(rt, c.s)
+			}
+			cmd, want := c.step()
+			for _, s := range []*State{restored, follower} {
+				got, _ := s.Apply(c.index, recode(rt, cmd))
+				require.Equal(rt, describe(want), describe(got))
+			}
+		}
+		final := encoded(rt, c.s)
+		require.Equal(rt, string(final), string(encoded(rt, restored)))
+		require.Equal(rt, string(final), string(encoded(rt, follower)))
+	})
+}
+
+func reload(t tb, s *State) *State {
+	t.Helper()
+	r, err := DecodeState(bytes.NewReader(encoded(t, s.Capture())))
+	require.NoError(t, err)
+	checkInvariants(t, Delta{Old: r.Image(), New: r.Image(), Full: true})
+	return r
+}
+
+func recode(t tb, cmd Command) Command {
+	t.Helper()
+	b, err := EncodeCommand(cmd)
+	require.NoError(t, err)
+	out, err := DecodeCommand(b)
+	require.NoError(t, err)
+	return out
+}
+
+func describe(r Result) string {
+	return fmt.Sprintf("%+v | %v | %v", r, r.Err, errors.Join(r.Items...))
+}
