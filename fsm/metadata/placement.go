@@ -66,7 +66,7 @@ func (s *spread) pick(p, n int, used map[string]bool) []int32 {
 		return nil
 	}
 	size := uint64(len(s.order))
-	first := (s.start + uint64(p)) % size
+	first := (s.start%size + uint64(p)) % size
 	shift := s.start/size + uint64(p)/size
 	candidates := []*Broker{s.order[first]}
 	for j := range size - 1 {

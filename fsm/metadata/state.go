@@ -129,32 +129,50 @@ func (s *State) ownTopic(id record.TopicID) *Topic {
 	return &c
 }
 
-// putPartition stores a record, which is never written to again, and keeps the indexes true.
+// putPartition stores the next record of a partition, which is never written to again, and keeps the indexes true.
 func (s *State) putPartition(p *Partition) {
 	t := s.ownTopic(p.ID.Topic)
+	old := t.Partitions[p.ID.Partition]
 	t.Partitions[p.ID.Partition] = p
-	s.indexPartition(p)
 	s.pending.partitions[p.ID] = struct{}{}
+	k := partitionKey(p.ID)
+	if !slices.EqualFunc(old.Members, p.Members, func(a, b Replica) bool { return a.ID == b.ID }) {
+		s.unhost(k, old.Members)
+		s.host(k, p.Members)
+	}
+	switch wasLed, isLed := old.Leader != NoNode, p.Leader != NoNode; {
+	case wasLed && !isLed:
+		s.head.leaderless.Set(k, struct{}{})
+	case !wasLed && isLed:
+		s.head.leaderless.Delete(k)
+	}
 }
 
+// indexPartition puts a new partition into the indexes.
 func (s *State) indexPartition(p *Partition) {
 	k := partitionKey(p.ID)
-	for i := range p.Members {
-		s.head.hosts.Set(hostKey(p.Members[i].ID, k), struct{}{})
-	}
+	s.host(k, p.Members)
 	if p.Leader == NoNode {
 		s.head.leaderless.Set(k, struct{}{})
-	} else {
-		s.head.leaderless.Delete(k)
 	}
 }
 
 func (s *State) unindexPartition(p *Partition) {
 	k := partitionKey(p.ID)
-	for i := range p.Members {
-		s.head.hosts.Delete(hostKey(p.Members[i].ID, k))
-	}
+	s.unhost(k, p.Members)
 	s.head.leaderless.Delete(k)
+}
+
+func (s *State) host(partition string, members []Replica) {
+	for _, m := range members {
+		s.head.hosts.Set(hostKey(m.ID, partition), struct{}{})
+	}
+}
+
+func (s *State) unhost(partition string, members []Replica) {
+	for _, m := range members {
+		s.head.hosts.Delete(hostKey(m.ID, partition))
+	}
 }
 
 // indexTopic stores a new topic with all its partitions.
