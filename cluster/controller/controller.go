@@ -80,10 +80,11 @@ func (c *Controller) Start(_ context.Context) error {
 	c.hasState.Store(hasState)
 	s, err := openStream(c.opt.RaftBind, c.opt.RaftAdvertise, c.opt.DirectoryID, c.serveQuestion, c.opt.Dial, c.log)
 	if err != nil {
+		c.node = nil
 		return errors.Join(err, n.close())
 	}
 	if err := n.start(c.fsm, s, addressBook{c}); err != nil {
-		n.stream = s
+		c.node = nil
 		return errors.Join(err, n.close())
 	}
 	c.ready.Store(true)
