@@ -225,6 +225,9 @@ func (c *Conn) encode(b []byte, p *Pending) []byte {
 	return b
 }
 
+// Done is closed when Wait need not wait.
+func (p *Pending) Done() <-chan struct{} { return p.done }
+
 // Wait returns the answer. It is called once. When ctx ends first, or the time of a request without a deadline, the
 // connection is closed: what the peer did is not known.
 func (p *Pending) Wait(ctx context.Context) (kmsg.Response, error) {

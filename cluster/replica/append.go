@@ -1,0 +1,91 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"cordwood/fsm/partition"
+)
+
+// Produce appends every batch in the request's order and returns at once; Wait waits for the acknowledgements.
+func (m *Manager) Produce(_ context.Context, req *partition.ProduceRequest) partition.PendingProduce {
+	now := m.now()
+	pp := newPendingProduce(req, now)
+	for i := range req.Partitions {
+		part := &req.Partitions[i]
+		p := m.find(part.ID)
+		if p == nil {
+			pp.refuse(i, partition.ErrUnknownPartition, -1, -1)
+			continue
+		}
+		p.Append(part, req.Acks, pp, i, now)
+	}
+	return pp
+}
+
+// Append appends one batch where this replica leads, and opens its acknowledgement in pp's place i.
+func (p *Partition) Append(part *partition.ProducePartition, acks int16, pp *pendingProduce, i int, now time.Time) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	leader, err := p.leads(-1)
+	if err == nil {
+		p.hear(leader)
+		err = leader.MayAppend(acks, now)
+	}
+	if err != nil {
+		node, epoch := p.hint()
+		p.mu.Unlock()
+		pp.refuse(i, err, node, epoch)
+		return
+	}
+	epoch := leader.Epoch()
+	p.mu.Unlock()
+
+	info, err := p.log.Append(part.Records, &part.Header, epoch, part.FromZero)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		node, at := p.hint()
+		if storageFault(err) {
+			p.fail(err)
+		}
+		pp.refuse(i, err, node, at)
+		return
+	}
+	if p.leader != leader { // deposed while it wrote: the record may stay or go, the client asks the next leader
+		node, at := p.hint()
+		pp.refuse(i, partition.ErrNotLeader, node, at)
+		return
+	}
+	a := &pp.answers[i]
+	a.BaseOffset, a.AppendTime, a.LogStart = info.Base, info.AppendTime, p.log.StartOffset()
+	e := leader.OnAppend(p.log, now)
+	if acked, err := leader.Acked(acks, info.Last, p.log); acked {
+		pp.acks[i].done(err)
+	} else {
+		pp.acks[i].p = p
+		p.waits.Add(info.Last, acks, &pp.acks[i])
+	}
+	p.apply(e)
+	if !info.Duplicate && !e.Advanced {
+		p.notifyFollowers()
+	}
+}
+
+// hear credits followers that are parked here without naming this partition. The caller holds mu.
+func (p *Partition) hear(l *partition.Leader) {
+	for _, lp := range p.links {
+		if lp.armed.Load() {
+			l.Heard(lp.link.replica, lp.link.brokerEpoch, lp.link.lastFetch())
+		}
+	}
+}
+
+// giveUp ends an open acknowledgement whose time is over; false if it was answered meanwhile.
+func (p *Partition) giveUp(a *ack) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waits.Remove(a)
+}

@@ -1,0 +1,32 @@
+// Package replica runs this node's partition replicas: it appends what producers send, serves fetches, fetches from
+// leaders, tells the controller what the in-sync sets should be, and brings everything to what the metadata says.
+// Decisions are fsm/partition's, bytes are logstore's; this package owns goroutines, locks and waiting.
+//
+// # How a broker wires it
+//
+//	dir, _ := logstore.OpenDir(fsys, path, logstore.DirOptions{…, OnDamage: func(l *logstore.Log, why string) { m.OnDamage(l, why) }})
+//	found, _ := dir.Inspect(ctx, workers, progress)            // changes nothing
+//	m, _ := replica.NewManager(replica.Options{NodeID: …, Dir: dir, Controller: …, Dial: …, Config: …})
+//	// register; the answer is this process's broker epoch and restart class; replay metadata to that index
+//	err := m.Start(ctx, image, replica.Registration{BrokerEpoch: …, Class: …}, found)
+//	dir.Registered()
+//	for each published delta: m.Apply(image, delta)            // one goroutine, in order, from the image of Start on
+//	m.Shutdown(ctx)                                            // after the controller was asked to drain this node
+//	m.Close()
+//	dir.CloseClean(ctx)
+//
+// Manager has the methods of api.Replicas. Options.Dial is a few lines over transport/rpc: RPC adapts its connection. The
+// broker's session loop sends DrainSession with every heartbeat, and one at once when SessionChanged is signalled, and
+// answers wantReports with Reports. Options.Controller sends AlterPartition to the active controller.
+//
+// # Goroutines
+//
+// One fetcher for every leader node that something is followed from, one sender of ISR proposals, one loop for what time
+// decides and one for the disk's duties. Waiting is done by whoever waits: a connection's writer in Wait. An idle
+// partition has no goroutine, no timer and no byte on the wire.
+//
+// # Locks
+//
+// Partition.writing, then Partition.mu, then leaf locks (Manager.mu, link.mu, fetcher.mu, pendingProduce.mu, queues),
+// of which no two are held together. writing serialises what changes a log and is held over its I/O; mu is not.
+package replica

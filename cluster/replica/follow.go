@@ -1,0 +1,139 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"cordwood/fsm/partition"
+	"cordwood/logstore/record"
+)
+
+// Next says where this replica stands with leader, for request number seq; ok is false where it does not follow that
+// node now.
+func (p *Partition) Next(leader int32, seq int64, maxBytes int32) (fp partition.FetchPartition, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role != partition.RoleFollow || p.rec.Leader != leader || p.quarantined != "" || p.failed != nil {
+		return fp, false
+	}
+	end := p.log.EndOffset()
+	p.fetch.asked = partition.Asked{LeaderEpoch: p.rec.LeaderEpoch, Base: end}
+	p.fetch.seq, p.fetch.valid, p.fetch.told = seq, true, p.log.StartOffset()
+	return partition.FetchPartition{
+		ID:                 p.id,
+		FetchOffset:        end,
+		LastFetchedEpoch:   partition.EpochBefore(end, p.log),
+		CurrentLeaderEpoch: p.rec.LeaderEpoch,
+		LogStartOffset:     p.fetch.told,
+		AckOffset:          partition.Position(p.rec, p.log),
+		MaxBytes:           maxBytes,
+	}, true
+}
+
+// errPeer says that a leader sent what no leader may send: its connection ends.
+var errPeer = errors.New("the leader's answer breaks the protocol")
+
+// Answer acts on the leader's answer to request number seq. again says that the partition has to be named in the next
+// request. An error ends the connection; the replica itself stays as it is.
+func (p *Partition) Answer(seq int64, a partition.Answer, batches []byte) (again bool, err error) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	if p.role != partition.RoleFollow || !p.fetch.valid || seq < p.fetch.seq {
+		p.mu.Unlock()
+		return false, nil // not what is outstanding
+	}
+	rec := p.rec
+	j := partition.Judge(rec, p.fetch.asked, a, p.log)
+	told := p.fetch.told
+	if j.Action != partition.ActAppend || len(batches) > 0 {
+		p.fetch.valid = false
+	}
+	p.mu.Unlock()
+
+	switch j.Action {
+	case partition.ActDrop:
+		return true, nil
+	case partition.ActQuarantine:
+		p.quarantine(j.Reason)
+		return false, nil
+	case partition.ActTruncate:
+		return true, p.cut(j, a, func() error { return p.log.Truncate(j.To) })
+	case partition.ActReset:
+		return true, p.cut(j, a, func() error { return p.log.Reset(j.To, j.ToEpoch) })
+	}
+	if len(batches) > 0 {
+		if _, err = p.log.AppendReplica(batches, rec.LeaderEpoch); err != nil {
+			err = p.refused(err)
+		}
+	}
+	// What was appended counts, also before a batch that was refused.
+	hw, start := a.Advance(p.log)
+	p.mu.Lock()
+	p.log.SetHighWatermark(hw)
+	p.fetch.retries = 0
+	p.mu.Unlock()
+	if err == nil && start > p.log.StartOffset() {
+		if e := p.log.RaiseStart(start); e != nil {
+			err = p.refused(e)
+		}
+	}
+	return len(batches) > 0 || p.log.StartOffset() != told || err != nil, err
+}
+
+// refused turns an error of the log into what the fetcher does: end the connection where the leader is at fault, else
+// note the failure and try again later.
+func (p *Partition) refused(err error) error {
+	if errors.Is(err, record.ErrCorruptBatch) || errors.Is(err, record.ErrShortBatch) || errors.Is(err, record.ErrNotContiguous) {
+		return fmt.Errorf("%w: partition %s: %w", errPeer, p.id, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail(err)
+	return fmt.Errorf("partition %s: %w", p.id, err)
+}
+
+// cut shortens or empties the log as the leader said. The caller holds writing.
+func (p *Partition) cut(j partition.Judgement, a partition.Answer, do func() error) error {
+	end, hw, start := p.log.EndOffset(), p.log.HighWatermark(), p.log.StartOffset()
+	if err := do(); err != nil {
+		return p.refused(err)
+	}
+	if j.Action == partition.ActReset {
+		p.mu.Lock()
+		p.log.SetHighWatermark(j.To)
+		p.mu.Unlock()
+	}
+	log, what := p.slog.Info, "cut the log to the leader's"
+	if j.Flagged {
+		log = p.slog.Warn
+	}
+	if j.Action == partition.ActReset {
+		what = "emptied the log to start where the leader's does"
+	}
+	if j.To < end || j.Action == partition.ActReset {
+		p.node.truncated(end-min(end, j.To), j.Flagged)
+	}
+	log(what, "epoch", a.LeaderEpoch, "from", end, "to", j.To, "highWatermark", hw, "logStart", start, "afterFlaggedElection", j.Flagged)
+	return nil
+}
+
+func (p *Partition) quarantine(reason string) {
+	p.mu.Lock()
+	p.quarantined = reason
+	p.fetch.valid = false
+	p.mu.Unlock()
+	p.slog.Error("replica is quarantined: its bytes are kept, it fetches no more, an operator decides", "reason", reason)
+}
+
+// Refused notes an error answer to request number seq; again says that the partition is to be named later.
+func (p *Partition) Refused(seq int64) (again bool, retries int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role != partition.RoleFollow || !p.fetch.valid || seq < p.fetch.seq {
+		return false, 0
+	}
+	p.fetch.valid = false
+	p.fetch.retries++
+	return true, p.fetch.retries
+}

@@ -1,0 +1,158 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cordwood/fsm/metadata"
+	"cordwood/fsm/partition"
+	"cordwood/logstore/record"
+)
+
+// ErrNotStarted says that metadata was not replayed to this process's registration yet: nothing touches data.
+var ErrNotStarted = errors.New("replicas are not started")
+
+// Manager is this node's replicas. Start, Apply and Close are called one after another by one goroutine; everything else
+// may be called at any time.
+type Manager struct {
+	opt Options
+
+	img atomic.Pointer[metadata.Image] // acted on
+	be  atomic.Int64                   // this process's broker epoch; 0 before Start
+
+	mu       sync.RWMutex // a leaf lock
+	parts    map[record.PartitionID]*Partition
+	links    map[int32]*link
+	fetchers map[int32]*fetcher
+	closed   bool
+
+	alter   *alterQueue
+	session sessionQueue
+	duty    duty
+	counts  counts
+
+	run    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+// NewManager makes a manager that hosts nothing until Start.
+func NewManager(opt Options) (*Manager, error) {
+	if opt.Dir == nil || opt.Controller == nil || opt.Dial == nil || opt.Config == nil {
+		return nil, errors.New("replica: Dir, Controller, Dial and Config are needed")
+	}
+	opt.defaults()
+	m := &Manager{
+		opt:      opt,
+		parts:    make(map[record.PartitionID]*Partition),
+		links:    make(map[int32]*link),
+		fetchers: make(map[int32]*fetcher),
+	}
+	m.run, m.cancel = context.WithCancel(context.Background())
+	m.alter = newAlterQueue(m)
+	m.session.changed = make(chan struct{}, 1)
+	m.duty.left = make(chan struct{}, 1)
+	if opt.Registerer != nil {
+		if err := m.register(opt.Registerer); err != nil {
+			return nil, fmt.Errorf("replica: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *Manager) now() time.Time             { return m.opt.Now() }
+func (m *Manager) brokerEpoch() int64         { return m.be.Load() }
+func (m *Manager) image() *metadata.Image     { return m.img.Load() }
+func (m *Manager) brokers() partition.Brokers { return m.img.Load() }
+
+func (m *Manager) find(id record.PartitionID) *Partition {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.parts[id]
+}
+
+// all gives the hosted partitions, sorted by id so that whatever is listed has one order.
+func (m *Manager) all() []*Partition {
+	m.mu.RLock()
+	parts := slices.Collect(maps.Values(m.parts))
+	m.mu.RUnlock()
+	slices.SortFunc(parts, func(a, b *Partition) int { return comparePartitions(a.id, b.id) })
+	return parts
+}
+
+func (m *Manager) link(replica int32) *link {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.links[replica]
+}
+
+// replaceLink makes l the session of its follower and ends the one before.
+func (m *Manager) replaceLink(l *link) {
+	m.mu.Lock()
+	old := m.links[l.replica]
+	m.links[l.replica] = l
+	m.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+}
+
+// Ack takes a follower's positions that came without a fetch.
+func (m *Manager) Ack(replica int32, brokerEpoch int64, positions []partition.AckPosition) {
+	now := m.now()
+	for _, a := range positions {
+		if p := m.find(a.ID); p != nil {
+			p.Ack(replica, brokerEpoch, a, now)
+		}
+	}
+}
+
+// Ack counts one position.
+func (p *Partition) Ack(replica int32, brokerEpoch int64, a partition.AckPosition, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leader != nil {
+		p.apply(p.leader.OnAck(replica, brokerEpoch, a.LeaderEpoch, a.AckOffset, p.node.brokers(), p.log, now))
+	}
+}
+
+// follow makes this node fetch p from leader.
+func (m *Manager) follow(p *Partition, leader int32) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
+	f := m.fetchers[leader]
+	if f == nil {
+		f = newFetcher(m, leader)
+		m.fetchers[leader] = f
+		var ctx context.Context
+		ctx, f.cancel = context.WithCancel(m.run)
+		m.tasks.Add(1)
+		go func() {
+			defer m.tasks.Done()
+			f.run(ctx)
+		}()
+	}
+	m.mu.Unlock()
+	f.add(p)
+}
+
+// unfollow stops the fetch of a partition from every leader but keep.
+func (m *Manager) unfollow(id record.PartitionID, keep int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for leader, f := range m.fetchers {
+		if leader != keep && f.remove(id) {
+			f.cancel()
+			delete(m.fetchers, leader)
+		}
+	}
+}

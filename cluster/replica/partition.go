@@ -1,0 +1,231 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"cordwood/fsm/metadata"
+	"cordwood/fsm/partition"
+	"cordwood/logstore"
+	"cordwood/logstore/record"
+)
+
+// Node is what all partitions of a node share. Its methods may be called with a partition held; they take leaf locks
+// only and never block.
+type node interface {
+	now() time.Time
+	brokers() partition.Brokers
+	// propose and certify queue for the controller.
+	propose(c *metadata.PartitionChange)
+	certify(c metadata.Certification)
+	// watch asks for Tick until the partition needs it no more.
+	watch(p *Partition)
+	// damaged queues a report: the log of p cannot be trusted.
+	reportDamage(p *Partition, reason string)
+	// truncated counts records that were cut from this node's logs; flagged says after a flagged election.
+	truncated(records int64, flagged bool)
+}
+
+// Partition is this node's replica of one partition. Its methods are plain steps: none starts a goroutine or waits.
+//
+// Locks: writing serialises whatever changes the log and is held over its I/O; mu holds the state and is never held over
+// I/O. Order: writing, mu, then leaf locks (waiters, links, queues).
+type Partition struct {
+	id    record.PartitionID
+	topic string
+	node  node
+	me    int32
+	be    int64 // this process's broker epoch
+	opt   partition.Options
+	slog  *slog.Logger
+
+	writing sync.Mutex
+	log     *logstore.Log
+
+	mu          sync.Mutex
+	rec         *metadata.Partition // acted on; nil before the first
+	role        partition.Role
+	leader      *partition.Leader // while leading
+	waits       partition.Waits[*ack]
+	readers     []*reader   // parked fetches of consumers
+	lows        []*reader   // whoever waits for the replicas' log starts
+	links       []*linkPart // followers that fetch from here
+	quarantined string      // why; empty: not
+	failed      error       // the log refuses work: directory offline or damage
+	watched     bool        // in the node's tick set
+	fetch       fetchState
+}
+
+// errClosed says that the node is going down.
+var errClosed = fmt.Errorf("%w: the node is shutting down", partition.ErrNotLeader)
+
+// fetchState is where a follower stands with its leader.
+type fetchState struct {
+	asked   partition.Asked
+	seq     int64 // request that asked; an older one's answer is dropped
+	valid   bool  // asked is outstanding
+	told    int64 // log start told in it
+	retries int
+}
+
+func newPartition(n node, id record.PartitionID, topic string, me int32, be int64, log *logstore.Log, opt partition.Options, l *slog.Logger) *Partition {
+	return &Partition{id: id, topic: topic, node: n, me: me, be: be, log: log, opt: opt, role: partition.RoleIdle,
+		slog: l.With("topic", topic, "partition", id.Partition)}
+}
+
+// View acts on the partition's present record (nil: it is no more), by its difference to the one acted on before.
+// gone says that this node is no replica any more. An error leaves the partition idle: its log failed.
+func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
+	now := p.node.now()
+	p.mu.Lock()
+	old := p.rec
+	t := partition.Decide(old, rec, p.me, p.be, p.log)
+	if t.NewEpoch {
+		p.step(partition.RoleIdle) // at once, also before a write in flight has ended
+	}
+	p.mu.Unlock()
+
+	if !t.NewEpoch && !t.Loss && !t.TakeOffice && t.Role != partition.RoleGone {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.rec, p.role = rec, t.Role
+		if p.leader != nil {
+			p.apply(p.leader.OnView(rec, p.node.brokers(), p.log, now))
+		}
+		return false, nil
+	}
+
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if t.Loss && t.Role != partition.RoleGone {
+		if err = p.log.SetLoss(t.LossEpoch, t.LossHW); err == nil {
+			p.slog.Warn("a flagged election ended the claims of this replica", "lossEpoch", t.LossEpoch, "highWatermark", t.LossHW)
+		}
+	}
+	if err == nil && t.TakeOffice {
+		err = p.log.BecomeLeader(rec.LeaderEpoch)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rec, p.role = rec, t.Role
+	switch {
+	case t.Role == partition.RoleGone:
+		return true, nil
+	case err != nil:
+		p.fail(err)
+		return false, fmt.Errorf("partition %s in leader epoch %d: %w", p.id, rec.LeaderEpoch, err)
+	case t.TakeOffice && p.failed == nil:
+		p.lead(rec, now)
+	}
+	return false, nil
+}
+
+// lead takes office. The caller holds mu and writing.
+func (p *Partition) lead(rec *metadata.Partition, now time.Time) {
+	l, e := partition.NewLeader(p.me, p.be, rec, p.log, p.opt, now)
+	p.leader = l
+	p.log.SetHighWatermark(l.HighWatermark())
+	p.apply(e)
+	p.notify()
+	p.slog.Info("leading", "epoch", rec.LeaderEpoch, "end", l.StartOffset(), "highWatermark", l.HighWatermark(), "isr", rec.ISR)
+}
+
+// step leaves the present role. The caller holds mu.
+func (p *Partition) step(to partition.Role) {
+	p.leader = nil
+	p.role = to
+	p.fetch = fetchState{}
+	p.waits.Fail(partition.ErrNotLeader, finish)
+	p.notify()
+	p.lowered()
+}
+
+// apply carries out a leader's effects. The caller holds mu.
+func (p *Partition) apply(e partition.Effects) {
+	if e.Advanced {
+		p.log.SetHighWatermark(e.HighWatermark)
+	}
+	if p.waits.Len() > 0 {
+		p.waits.Complete(p.leader, p.log, finish)
+	}
+	if e.Advanced {
+		p.notify()
+	}
+	if e.Propose != nil {
+		p.node.propose(e.Propose)
+	}
+	if e.Certify != nil {
+		p.node.certify(*e.Certify)
+	}
+	if !p.watched && p.leader.Ticking(p.log) {
+		p.watched = true
+		p.node.watch(p)
+	}
+}
+
+// notify tells parked fetches that something changed. The caller holds mu.
+func (p *Partition) notify() {
+	for _, r := range p.readers {
+		r.signal()
+	}
+	p.notifyFollowers()
+}
+
+// notifyFollowers tells those who may read past the high watermark. The caller holds mu.
+func (p *Partition) notifyFollowers() {
+	for _, l := range p.links {
+		l.notify()
+	}
+}
+
+// Tick does what only time decides. It says whether the partition needs it again.
+func (p *Partition) Tick() bool {
+	now := p.node.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leader == nil {
+		p.watched = false
+		return false
+	}
+	p.apply(p.leader.Tick(p.node.brokers(), p.log, now))
+	p.watched = p.leader.Ticking(p.log)
+	return p.watched
+}
+
+// fail takes note of an error of the log. The caller holds mu.
+func (p *Partition) fail(err error) {
+	if errors.Is(err, record.ErrDirFull) || errors.Is(err, record.ErrClosed) {
+		return // passes, or the node is going down
+	}
+	p.failed = err
+	p.step(partition.RoleIdle)
+	if errors.Is(err, record.ErrDamaged) || errors.Is(err, record.ErrCorruptBatch) {
+		p.node.reportDamage(p, err.Error())
+	}
+}
+
+// leads gives the leader state where this node leads in the asked epoch (negative: any). The caller holds mu.
+func (p *Partition) leads(epoch int32) (*partition.Leader, error) {
+	switch {
+	case p.failed != nil:
+		return nil, p.failed
+	case p.leader == nil:
+		return nil, partition.ErrNotLeader
+	case epoch >= 0:
+		if err := partition.CheckEpoch(p.leader.Epoch(), epoch); err != nil {
+			return nil, err
+		}
+	}
+	return p.leader, nil
+}
+
+// hint is who leads by the newest record, for answers that refuse. The caller holds mu.
+func (p *Partition) hint() (leader, epoch int32) {
+	if p.rec == nil {
+		return metadata.NoNode, record.NoEpoch
+	}
+	return p.rec.Leader, p.rec.LeaderEpoch
+}
