@@ -68,7 +68,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newTopicCommand(a), newClusterCommand(a), newNodeCommand(a),
 		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a),
-		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a),
+		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a), newLogCommand(a),
 	)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkFlags(cmd) }
 	return root
