@@ -204,6 +204,14 @@ func (c *Controller) active() *reign {
 	return r
 }
 
+// Suspect takes gossip's word that a node may be dead: the active controller dials its broker, if that has lost its
+// session connection. It decides nothing else, and returns at once.
+func (c *Controller) Suspect(node int32) {
+	if r := c.active(); r != nil {
+		r.sessions.hint(node)
+	}
+}
+
 // self is what this node answers to a direct question.
 func (c *Controller) self() answer {
 	a := answer{

@@ -148,11 +148,20 @@ func (c *Controller) watchdog() {
 
 // stuck gives why raft is stuck, nil if it is not.
 func (c *Controller) stuck(now time.Time) error {
-	if d := c.node.store.stalled(now); d > c.opt.StallLimit {
-		return fmt.Errorf("raft store: a write has been going on for %s: the disk hangs", d.Round(time.Second))
+	transfer := c.leaders.transferStuck(now)
+	if c.node.raft.State() != raft.Leader {
+		transfer = 0
 	}
-	if d := c.leaders.transferStuck(now); d > c.opt.StallLimit && c.node.raft.State() == raft.Leader {
-		return fmt.Errorf("raft: leadership transfer stuck for %s: every command is refused", d.Round(time.Second))
+	return judgeStuck(c.node.store.stalled(now), transfer, c.opt.StallLimit)
+}
+
+// judgeStuck: a store write that has been going on for write, a leader that refuses commands for transfer.
+func judgeStuck(write, transfer, limit time.Duration) error {
+	if write > limit {
+		return fmt.Errorf("raft store: a write has been going on for %s: the disk hangs", write.Round(time.Second))
+	}
+	if transfer > limit {
+		return fmt.Errorf("raft: leadership transfer stuck for %s: every command is refused", transfer.Round(time.Second))
 	}
 	return nil
 }

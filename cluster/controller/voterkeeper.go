@@ -26,7 +26,7 @@ var errVoters = errors.New("raft's membership stays as it is")
 type voterKeeper struct {
 	r *reign
 
-	changing sync.Mutex // held over one change, its question round included: the loop's or RemoveVoter's
+	changing chan struct{} // one token: a round of questions and its change, the loop's or RemoveVoter's
 
 	mu      sync.Mutex // guards what follows
 	answers map[raft.ServerID]heard
@@ -34,7 +34,7 @@ type voterKeeper struct {
 }
 
 func newVoterKeeper(r *reign) *voterKeeper {
-	return &voterKeeper{r: r, answers: map[raft.ServerID]heard{}, since: map[raft.ServerID]time.Time{}}
+	return &voterKeeper{r: r, changing: make(chan struct{}, 1), answers: map[raft.ServerID]heard{}, since: map[raft.ServerID]time.Time{}}
 }
 
 func (k *voterKeeper) loop() {
@@ -45,8 +45,10 @@ func (k *voterKeeper) loop() {
 
 // look gathers the facts, makes one change if one is due, and says how long to rest.
 func (k *voterKeeper) look() time.Duration {
-	k.changing.Lock()
-	defer k.changing.Unlock()
+	if err := k.take(k.r.ctx); err != nil {
+		return voterTick
+	}
+	defer k.give()
 	facts, index, err := k.facts(k.r.ctx)
 	if err != nil {
 		k.r.log.Warn("raft's membership not known", "err", err)
@@ -66,6 +68,18 @@ func (k *voterKeeper) look() time.Duration {
 	k.r.log.Info("raft's membership changed", "change", change.Action, "server", change.ID, "address", change.Address, "why", change.Why)
 	return voterHurry
 }
+
+// take waits for the right to change the membership; give lets the next one have it.
+func (k *voterKeeper) take(ctx context.Context) error {
+	select {
+	case k.changing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (k *voterKeeper) give() { <-k.changing }
 
 // facts asks every server and every peer, and gives what is known of them.
 func (k *voterKeeper) facts(ctx context.Context) (voterFacts, uint64, error) {
@@ -160,8 +174,10 @@ func (c *Controller) RemoveVoter(ctx context.Context, node int32) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opt.ProposeTimeout)
 	defer cancel()
-	r.voters.changing.Lock()
-	defer r.voters.changing.Unlock()
+	if err := r.voters.take(ctx); err != nil {
+		return err
+	}
+	defer r.voters.give()
 	for {
 		facts, index, err := r.voters.facts(ctx)
 		if err != nil {
