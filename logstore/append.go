@@ -296,7 +296,7 @@ func (l *Log) appendAborted(t AbortedTxn) error {
 		}
 	}
 	l.aborted = append(l.aborted, t)
-	l.dirDirty = true
+	l.dirty.names = true
 	if err != nil {
 		// The log's batches are there, their index is not: it is made anew from them at the next start.
 		return l.place("index a transaction of", l.dir.failed(err))

@@ -18,7 +18,11 @@ func decodeCheckpoint(b []byte, fields int) ([][]string, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	text, whole := strings.CutSuffix(string(b), "\n")
+	if !whole {
+		return nil, fmt.Errorf("%w: cut short", errCheckpoint)
+	}
+	lines := strings.Split(text, "\n")
 	if lines[0] != "0" {
 		return nil, fmt.Errorf("%w: version %.20q", errCheckpoint, lines[0])
 	}

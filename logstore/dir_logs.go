@@ -90,7 +90,7 @@ func (l *Log) create() error {
 		s.active.release()
 		return err
 	}
-	l.dirDirty = false
+	l.dirty.names = false
 	l.view.Store(&view{segs: []*segment{s}})
 	l.resetActive(s)
 	return nil

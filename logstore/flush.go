@@ -29,8 +29,8 @@ func (l *Log) flushDue(cfg *LogConfig) error {
 func (l *Log) flush(sealedOnly bool) (int64, error) {
 	l.mu.Lock()
 	v := l.view.Load()
-	epochDirty, dirDirty := l.epochDirty, l.dirDirty
-	l.epochDirty, l.dirDirty = false, false
+	dirty := l.dirty
+	l.dirty = dirtyFiles{}
 	if !sealedOnly {
 		l.unsynced = time.Time{} // bytes that come from now on are timed anew
 	}
@@ -39,7 +39,7 @@ func (l *Log) flush(sealedOnly bool) (int64, error) {
 	if sealedOnly {
 		target = max(from, v.active().base)
 	}
-	err := l.syncParts(v, from, target, epochDirty, dirDirty)
+	err := l.syncParts(v, from, target, dirty)
 	if err != nil {
 		return from, l.place("flush", l.dir.failed(err))
 	}
@@ -47,17 +47,34 @@ func (l *Log) flush(sealedOnly bool) (int64, error) {
 	return target, nil
 }
 
-func (l *Log) syncParts(v *view, from, target int64, epochs, names bool) error {
+// dirtyFiles is what waits for an fsync beside the bytes above the flushed offset.
+type dirtyFiles struct {
+	epochs bool // the epoch file was replaced
+	names  bool // files came or went
+	// cut says that a segment was cut: without an fsync its old end could come back. That goes for those from base on.
+	cut  bool
+	base int64
+}
+
+// wasCut notes that the segment at base was cut. mu is held.
+func (d *dirtyFiles) wasCut(base int64) {
+	if !d.cut || base < d.base {
+		d.cut, d.base = true, base
+	}
+	d.names = true
+}
+
+func (l *Log) syncParts(v *view, from, target int64, dirty dirtyFiles) error {
 	for i, s := range v.segs {
 		_, end := v.extent(i)
-		if end <= from || s.base >= target {
+		if (end <= from || s.base >= target) && !(dirty.cut && s.base >= dirty.base) {
 			continue
 		}
 		if err := l.syncSegment(s); err != nil {
 			return err
 		}
 	}
-	if epochs {
+	if dirty.epochs {
 		f, err := l.dir.fs.Open(l.file(epochFile))
 		if err != nil {
 			return err
@@ -68,7 +85,7 @@ func (l *Log) syncParts(v *view, from, target int64, epochs, names bool) error {
 			return err
 		}
 	}
-	if epochs || names {
+	if dirty.epochs || dirty.names {
 		return syncDir(l.dir.fs, l.path)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"sort"
 
@@ -23,9 +24,10 @@ type Found struct {
 
 	segs   []foundSegment
 	epochs epochs   // of the file, and of the batches that were scanned
+	onDisk epochs   // of the file alone
 	state  logState // of the file, or what Kafka's files say
 	hints  hint     // checkpointed high watermark and recovery point that still hold; zero where none
-	holes  int64    // offsets below it may be missing: compaction was there
+	holes  int64    // offsets below it may be missing: compaction was, or in somebody else's log may have been, there
 	hosted bool     // this program made the log, so its own files are complete
 	clean  bool     // ends and sizes are those of the clean mark: nothing was scanned
 
@@ -45,8 +47,11 @@ type foundSegment struct {
 	size int64
 }
 
-// End is the offset after the last good batch, Size the bytes of all segments as they lie there.
+// End is the offset after the last good batch. It may lie below Start: then nothing of the log is left.
 func (f *Found) End() int64 { return f.end }
+
+// Start is the log start offset.
+func (f *Found) Start() int64 { return f.state.start }
 
 // Size is the bytes of all segments as they lie there.
 func (f *Found) Size() int64 { return f.size }
@@ -126,14 +131,19 @@ func (f *Found) readFacts() error {
 	if _, f.hosted = f.dir.hosted[f.ID]; !f.hosted && len(f.segs) > 0 {
 		f.state.start = max(f.state.start, f.segs[0].base) // Kafka's files say it only where it lies inside a segment
 	}
+	if f.holes = max(f.holes, f.state.holes); !f.hosted {
+		f.holes = math.MaxInt64
+	}
 	f.hints = f.dir.hintFor(f.ID, f.tp, f.state)
 	b, err = readFile(f.dir.fs, path.Join(f.path, epochFile), smallFileMax)
-	if err == nil {
-		f.epochs, err = decodeEpochs(b)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read %s: %w", path.Join(f.path, epochFile), err)
 	}
-	f.epochsLost = err != nil && f.size > 0
+	if f.epochs, err = decodeEpochs(b); err != nil {
+		f.epochs = nil
+	}
+	f.epochsLost = len(f.epochs) == 0 && f.size > 0 // missing, broken, or emptied by a power cut
+	f.onDisk = f.epochs
 	return nil
 }
 
@@ -151,7 +161,7 @@ func (f *Found) tail(i int) breakKind {
 	}
 	defer file.Close()
 	if s.size == 0 {
-		f.end = max(s.base, f.state.start)
+		f.end = s.base
 		return breakNone
 	}
 	from := f.lastIndexed(s)
@@ -239,7 +249,6 @@ func (f *Found) scan(all bool) error {
 			return nil
 		}
 	}
-	f.end = max(f.end, f.state.start)
 	return nil
 }
 

@@ -24,7 +24,7 @@ type Judgement struct {
 // Judge applies the table of restart classes to what was found. disk says that the topic's records count only when they
 // are on stable storage. It changes nothing.
 func (f *Found) Judge(class RestartClass, disk bool) Judgement {
-	j := Judgement{End: f.end, Cut: f.kind != breakNone, Reason: f.where}
+	j := Judgement{End: max(f.end, f.state.start), Cut: f.kind != breakNone, Reason: f.where}
 	j.Damaged, j.Reason = f.damaged(class, disk)
 	if !j.Damaged && j.Cut {
 		j.Reason = f.where

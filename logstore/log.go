@@ -90,16 +90,15 @@ type Log struct {
 
 	slow sync.Mutex
 
-	mu         sync.Mutex
-	idx        indexer      // of the active segment
-	firstTS    int64        // max timestamp of the active segment's first batch; NoTimestamp where there is none
-	opened     time.Time    // when the active segment got its first batch, as far as known
-	aborted    []AbortedTxn // of the active segment
-	producers  producers
-	unsynced   time.Time // when the oldest byte above flushed was written
-	epochDirty bool      // the epoch file was replaced without fsync
-	dirDirty   bool      // files were made whose names are not durable yet
-	swept      time.Time // when idle producers were last looked for
+	mu        sync.Mutex
+	idx       indexer      // of the active segment
+	firstTS   int64        // max timestamp of the active segment's first batch; NoTimestamp where there is none
+	opened    time.Time    // when the active segment got its first batch, as far as known
+	aborted   []AbortedTxn // of the active segment
+	producers producers
+	unsynced  time.Time // when the oldest byte above flushed was written
+	dirty     dirtyFiles
+	swept     time.Time // when idle producers were last looked for
 }
 
 // ID names the partition.
@@ -280,7 +279,7 @@ func (l *Log) writeEpochs(es epochs, durable bool) error {
 	if err := l.dir.failed(replaceFile(l.dir.fs, l.file(epochFile), encodeEpochs(es), durable)); err != nil {
 		return l.place("write epochs of", err)
 	}
-	l.epochDirty = !durable
+	l.dirty.epochs = !durable
 	l.epochs.Store(&es)
 	return nil
 }

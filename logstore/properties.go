@@ -77,6 +77,7 @@ type logState struct {
 	generation int64 // raised whenever a claim of the checkpoint is withdrawn
 	hw         int64 // the high watermark that counts while the checkpoint is of an older generation
 	flushed    int64 // the recovery point, likewise
+	holes      int64 // below it offsets may be missing, because compaction took them
 }
 
 func decodeState(b []byte) (logState, error) {
@@ -100,6 +101,7 @@ func decodeState(b []byte) (logState, error) {
 		{"generation", 64, func(v int64) { s.generation = v }, 0},
 		{"high_watermark", 64, func(v int64) { s.hw = v }, 0},
 		{"recovery_point", 64, func(v int64) { s.flushed = v }, 0},
+		{"compacted_to", 64, func(v int64) { s.holes = v }, 0},
 	} {
 		v, err := strconv.ParseInt(kv[f.name], 10, f.bits)
 		if err != nil || v < f.min {
@@ -111,8 +113,8 @@ func decodeState(b []byte) (logState, error) {
 }
 
 func encodeState(s logState) []byte {
-	return fmt.Appendf(nil, "version: 0\nlog_start: %d\nlog_start_epoch: %d\napplied_loss: %d\ngeneration: %d\nhigh_watermark: %d\nrecovery_point: %d\n",
-		s.start, s.startEpoch, s.loss, s.generation, s.hw, s.flushed)
+	return fmt.Appendf(nil, "version: 0\nlog_start: %d\nlog_start_epoch: %d\napplied_loss: %d\ngeneration: %d\nhigh_watermark: %d\nrecovery_point: %d\ncompacted_to: %d\n",
+		s.start, s.startEpoch, s.loss, s.generation, s.hw, s.flushed, s.holes)
 }
 
 // decodePairs reads lines of a name, a separator and a value; empty lines and those that begin with # are left out. A

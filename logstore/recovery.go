@@ -55,31 +55,54 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 			return err
 		}
 	}
+	if !f.hosted {
+		s := *l.start.Load()
+		s.holes = f.end // from here on the log is ours and has none
+		if err := l.writeState(s); err != nil {
+			return err
+		}
+	}
 	segs, size, err := l.cutFound(f, j)
 	if err != nil {
 		return err
 	}
 	start := l.start.Load().start
-	end := max(f.end, start)
-	if len(segs) == 0 || end > f.end && size == 0 {
-		seg, err := l.createSegment(end)
+	end := f.end
+	if len(segs) == 0 || end < start { // nothing is left that may be read
+		for _, s := range slices.Backward(segs) {
+			if err := l.removeSegment(s); err != nil {
+				return err
+			}
+		}
+		seg, err := l.createSegment(start)
 		if err != nil {
 			return err
 		}
-		segs, size = []*segment{seg}, 0
+		segs, size, end = []*segment{seg}, 0, start
+	}
+	for len(segs) > 1 && segs[1].base <= start { // retired, and back because that was not durable
+		if err := l.removeSegment(segs[0]); err != nil {
+			return err
+		}
+		segs = segs[1:]
 	}
 	es := f.epochs
 	for len(es) > 0 && es[len(es)-1].start > end {
 		es = es[:len(es)-1]
 	}
-	if j.Cut || f.epochsLost || !f.clean {
-		if err := l.writeEpochs(es, false); err != nil {
+	if !slices.Equal(es, f.onDisk) {
+		if err := l.writeEpochs(es, true); err != nil {
 			return err
 		}
 	} else {
 		l.epochs.Store(&es)
 	}
-	if err := l.reopenActive(segs, start, size, end, l.firstToRebuild(f, segs)); err != nil {
+	rebuild := l.firstToRebuild(f, segs)
+	if !f.clean { // what the process before did may still be only in the operating system's memory
+		l.dirty.epochs = l.dirty.epochs || len(f.onDisk) > 0
+		l.dirty.wasCut(segs[rebuild].base)
+	}
+	if err := l.reopenActive(segs, start, size, end, rebuild); err != nil {
 		return err
 	}
 	l.hw.Store(min(max(f.hints.hw, start), end))

@@ -81,6 +81,9 @@ func (l *Log) discard(gone []*segment) error {
 	if len(gone) == 0 {
 		return nil
 	}
+	l.mu.Lock()
+	l.dirty.names = true
+	l.mu.Unlock()
 	due := l.dir.now().Add(time.Duration(l.config.Load().FileDeleteDelayMS) * time.Millisecond)
 	start := l.view.Load().segs[0].base
 	for _, s := range gone {

@@ -55,7 +55,7 @@ func (l *Log) createSegment(base int64) (*segment, error) {
 		return nil, l.dir.failed(fmt.Errorf("create %s: %w", s.file, err))
 	}
 	s.active = newHandle(f)
-	l.dirDirty = true
+	l.dirty.names = true
 	return s, nil
 }
 

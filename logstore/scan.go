@@ -117,13 +117,12 @@ func (k breakKind) String() string { return breakNames[k] }
 
 // scanned is what a check of a segment's bytes found.
 type scanned struct {
-	pos  int64 // bytes that hold good batches
-	end  int64 // offset after the last good batch
-	last int32 // epoch of the last good batch, the given one where there is none
-	kind breakKind
-	err  error // of breakRead
-	// batches that follow the epochs given: where each new epoch begins
-	epochs epochs
+	pos    int64 // bytes that hold good batches
+	end    int64 // offset after the last good batch
+	last   int32 // epoch of the last good batch, the given one where there is none
+	kind   breakKind
+	err    error  // of breakRead
+	epochs epochs // of the batches: the first one's, and where each later one begins
 }
 
 // scanSegment checks every batch of r in [pos, size): length, checksum, order. Offsets go on from end without a hole,
@@ -145,10 +144,10 @@ func scanSegment(r io.ReaderAt, pos, size, end, holes int64, epoch int32) scanne
 			}
 			return s
 		}
-		if h.LeaderEpoch > s.last {
+		if s.epochs.last() != h.LeaderEpoch {
 			s.epochs = append(s.epochs, epochEntry{h.LeaderEpoch, h.BaseOffset})
-			s.last = h.LeaderEpoch
 		}
+		s.last = h.LeaderEpoch
 		s.pos += h.Size()
 		s.end = h.EndOffset()
 	}

@@ -129,7 +129,7 @@ func (l *Log) cutTo(v *view, i int, pos, at int64) error {
 	if err := l.reopenActive(segs, v.start, pos, at, len(segs)); err != nil {
 		return l.dir.offline(err)
 	}
-	l.dirDirty = true
+	l.dirty.wasCut(seg.base)
 	if err := l.cutEpochs(at); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (l *Log) Reset(start int64, startEpoch int32) error {
 	}
 	s := *l.start.Load()
 	s.generation = max(s.generation, l.dir.claimed(l.id).generation) + 1
-	s.start, s.startEpoch, s.hw, s.flushed = start, startEpoch, start, start
+	s.start, s.startEpoch, s.hw, s.flushed, s.holes = start, startEpoch, start, start, 0
 	if err := l.writeState(s); err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (l *Log) empty(base int64) error {
 	if err := l.writeEpochs(nil, true); err != nil {
 		return err
 	}
-	l.dirDirty = false // the epoch file's fsync was the directory's too
+	l.dirty.names = false // the epoch file's fsync was the directory's too
 	return nil
 }
 
