@@ -64,9 +64,15 @@ func (w *Cluster) must(res metadata.Result, err error) metadata.Result {
 // Start registers a process of a node and lets it in.
 func (w *Cluster) Start(id int32) {
 	w.t.Helper()
+	w.StartAt(id, map[string]metadata.Endpoint{"internal": {Host: fmt.Sprintf("n%d", id), Port: 9092}, "external": {Host: "localhost", Port: 19092 + id}})
+}
+
+// StartAt is Start with the addresses that clients are told.
+func (w *Cluster) StartAt(id int32, at map[string]metadata.Endpoint) {
+	w.t.Helper()
 	res := w.must(w.Propose(context.Background(), &metadata.RegisterBroker{BootOK: true, Broker: metadata.Broker{
 		ID: id, Incarnation: fmt.Sprintf("i%d-%d", id, w.index), DirectoryID: fmt.Sprintf("d%d", id), MinLevel: 1, MaxLevel: 1, Version: "v0",
-		Listeners: map[string]metadata.Endpoint{"internal": {Host: fmt.Sprintf("n%d", id), Port: 9092}, "external": {Host: "localhost", Port: 19092 + id}},
+		Listeners: at,
 	}}))
 	w.must(w.Propose(context.Background(), &metadata.UnfenceBroker{Broker: metadata.BrokerEpoch{ID: id, Epoch: res.Epoch}}))
 }
