@@ -16,10 +16,11 @@ func handleOffsetForLeaderEpoch(h *Handlers, _ context.Context, r *transport.Req
 	req := r.Body.(*kmsg.OffsetForLeaderEpochRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
 	img := h.Metadata.Image()
-	entry := map[string]int{}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		topic, unknown := findTopic(img, t.Topic, [16]byte{}, false)
+		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		rt.Topic = t.Topic
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			end, err := partition.EpochEnd{Epoch: -1, End: -1}, unknown
@@ -37,16 +38,9 @@ func handleOffsetForLeaderEpoch(h *Handlers, _ context.Context, r *transport.Req
 			if err != nil {
 				rp.LeaderEpoch, rp.EndOffset = -1, -1
 			}
-			at, ok := entry[t.Topic]
-			if !ok {
-				at = len(resp.Topics)
-				entry[t.Topic] = at
-				rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
-				rt.Topic = t.Topic
-				resp.Topics = append(resp.Topics, rt)
-			}
-			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, rp)
+			rt.Partitions = append(rt.Partitions, rp)
 		}
+		resp.Topics = append(resp.Topics, rt)
 	}
 	return body(resp)
 }

@@ -49,10 +49,17 @@ func handleProduce(h *Handlers, ctx context.Context, r *transport.Request) trans
 	p.locate()
 	if err := p.refusedWhole(); err != nil {
 		for i := range p.places {
-			p.places[i].err = err
+			p.places[i].err, p.places[i].asked = err, -1
 		}
+		p.ask.Partitions = nil
 	} else {
 		p.check()
+	}
+	if len(p.ask.Partitions) == 0 {
+		if p.req.Acks == partition.AcksNone {
+			return p.unanswered(nil)
+		}
+		return body(p.answer(nil))
 	}
 	pending := h.Replicas.Produce(ctx, &p.ask)
 	if p.req.Acks == partition.AcksNone {

@@ -343,3 +343,21 @@ func (l *Logs) State(id record.PartitionID) (partition.PartitionState, bool) {
 		ID: id, Leader: true, LeaderEpoch: epoch, LogStartOffset: g.start, HighWatermark: g.end(), LastStableOffset: g.end(), LogEndOffset: g.end(), Size: g.size,
 	}, true
 }
+
+// DeleteRecords implements api.Replicas.
+func (l *Logs) DeleteRecords(_ context.Context, id record.PartitionID, offset int64) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g, _, err := l.log(id, -1)
+	if err != nil {
+		return -1, err
+	}
+	if offset == -1 {
+		offset = g.end()
+	}
+	if offset < 0 || offset > g.end() {
+		return -1, record.ErrOffsetOutOfRange
+	}
+	g.start = max(g.start, offset)
+	return g.start, nil
+}
