@@ -61,7 +61,8 @@ func (s *State) alterPartition(c PartitionChange) error {
 	return nil
 }
 
-// checkLeads: the sender is the leader of this epoch, and the process that was elected.
+// checkLeads: the sender is the leader of this epoch, and the process that was elected. That is the registered process too,
+// since a registration ends the leadership of the one before.
 func (s *State) checkLeads(p *Partition, leader int32, brokerEpoch int64, leaderEpoch int32) error {
 	if err := checkLeaderEpoch(p, leaderEpoch); err != nil {
 		return err
@@ -69,10 +70,8 @@ func (s *State) checkLeads(p *Partition, leader int32, brokerEpoch int64, leader
 	if p.Leader == NoNode || p.Leader != leader {
 		return refuse(ErrInvalidRequest, "node %d does not lead, node %d does", leader, p.Leader)
 	}
-	elected := p.LeaderBrokerEpoch == brokerEpoch
-	current := s.head.BrokerEpoch(leader) == brokerEpoch
-	if !elected || !current {
-		return refuse(ErrStaleBrokerEpoch, "broker epoch %d of node %d was given; %d was elected, %d is registered", brokerEpoch, leader, p.LeaderBrokerEpoch, s.head.BrokerEpoch(leader))
+	if p.LeaderBrokerEpoch != brokerEpoch {
+		return refuse(ErrStaleBrokerEpoch, "broker epoch %d of node %d was given, %d was elected", brokerEpoch, leader, p.LeaderBrokerEpoch)
 	}
 	return nil
 }

@@ -42,6 +42,35 @@ func TestOneProposalOfAPartitionEpochWins(t *testing.T) {
 	require.Equal(t, []int32{a, b, c}, w.at(p).ISR)
 }
 
+func TestAProposalThatIsNoISROfThePartitionIsRefused(t *testing.T) {
+	w, p := abc(t, 2)
+	other := w.topic("other", 1, []int32{b})
+	for name, c := range map[string]struct {
+		change func(*PartitionChange)
+		want   error
+	}{
+		"without its leader":     {func(x *PartitionChange) { x.ISR = x.ISR[1:] }, ErrInvalidRequest},
+		"empty":                  {func(x *PartitionChange) { x.ISR = nil }, ErrInvalidRequest},
+		"a member twice":         {func(x *PartitionChange) { x.ISR[1] = x.ISR[0] }, ErrInvalidRequest},
+		"another node":           {func(x *PartitionChange) { x.ISR[1].ID = 9 }, ErrInvalidRequest},
+		"of somebody else":       {func(x *PartitionChange) { x.Leader, x.LeaderBrokerEpoch = b, w.epoch(b).Epoch }, ErrInvalidRequest},
+		"of an earlier process":  {func(x *PartitionChange) { x.LeaderBrokerEpoch-- }, ErrStaleBrokerEpoch},
+		"of an earlier epoch":    {func(x *PartitionChange) { x.LeaderEpoch-- }, ErrFencedLeaderEpoch},
+		"of an epoch to come":    {func(x *PartitionChange) { x.LeaderEpoch++ }, ErrInvalidRequest},
+		"after another proposal": {func(x *PartitionChange) { x.PartitionEpoch-- }, ErrInvalidUpdate},
+		"with another process":   {func(x *PartitionChange) { x.ISR[2].Epoch-- }, ErrIneligibleReplica},
+		"of another partition":   {func(x *PartitionChange) { x.Partition = other }, ErrInvalidRequest},
+		"of no partition":        {func(x *PartitionChange) { x.Partition.Partition = 1 }, ErrUnknownPartition},
+		"of a negative one":      {func(x *PartitionChange) { x.Partition.Partition = -1 }, ErrUnknownPartition},
+		"of no topic":            {func(x *PartitionChange) { x.Partition.Topic = topicID("no") }, ErrUnknownTopicID},
+	} {
+		x := w.proposal(p, a, b, 3)
+		c.change(&x)
+		require.ErrorIs(t, w.one(&AlterPartitions{Changes: []PartitionChange{x}}), c.want, name)
+		require.Zero(t, w.at(p).PartitionEpoch, name)
+	}
+}
+
 // S17: C comes back empty between its fetch and the proposal that counts on it.
 func TestANodeThatCameBackEmptyIsNotAddedOnItsOldFetch(t *testing.T) {
 	w, p := abc(t, 2)

@@ -156,50 +156,48 @@ func checkInvariants(t tb, d Delta) {
 
 func checkRecord(t tb, i *Image, p *Partition) {
 	t.Helper()
-	what := fmt.Sprintf("%+v", *p)
 	for _, id := range slices.Concat(p.ISR, p.ELR) {
-		require.Contains(t, p.Replicas, id, what)
+		require.Contains(t, p.Replicas, id, "%+v", p)
 	}
 	for _, id := range p.ISR {
-		require.NotContains(t, p.ELR, id, what)
-		require.True(t, i.Broker(id).MayLead(), "member %d of the ISR is fenced: %s", id, what)
+		require.NotContains(t, p.ELR, id, "%+v", p)
+		require.True(t, i.Broker(id).MayLead(), "member %d of the ISR is fenced: %+v", id, p)
 	}
 	if int32(len(p.ISR)) >= p.MinISR {
-		require.Empty(t, p.ELR, what)
+		require.Empty(t, p.ELR, "%+v", p)
 	}
 	if p.Leader == NoNode {
-		require.Equal(t, int64(-1), p.LeaderBrokerEpoch, what)
-		require.Equal(t, NoNode, ChooseLeader(p, i.Broker), "a safe candidate was not elected: %s", what)
+		require.Equal(t, int64(-1), p.LeaderBrokerEpoch, "%+v", p)
+		require.Equal(t, NoNode, ChooseLeader(p, i.Broker), "a safe candidate was not elected: %+v", p)
 	} else {
-		require.Contains(t, p.ISR, p.Leader, what)
-		require.Equal(t, i.BrokerEpoch(p.Leader), p.LeaderBrokerEpoch, what)
-		require.Equal(t, p.Leader, p.LastLeader, what)
+		require.Contains(t, p.ISR, p.Leader, "%+v", p)
+		require.Equal(t, i.BrokerEpoch(p.Leader), p.LeaderBrokerEpoch, "%+v", p)
+		require.Equal(t, p.Leader, p.LastLeader, "%+v", p)
 	}
-	require.GreaterOrEqual(t, p.MinISR, int32(1), what)
-	require.LessOrEqual(t, int(p.MinISR), len(p.Replicas), what)
+	require.GreaterOrEqual(t, p.MinISR, int32(1), "%+v", p)
+	require.LessOrEqual(t, int(p.MinISR), len(p.Replicas), "%+v", p)
 }
 
 func checkStep(t tb, i *Image, old, p *Partition) {
 	t.Helper()
-	what := fmt.Sprintf("%+v\n-> %+v", *old, *p)
-	require.GreaterOrEqual(t, p.LeaderEpoch, old.LeaderEpoch, what)
-	require.GreaterOrEqual(t, p.PartitionEpoch, old.PartitionEpoch, what)
+	require.GreaterOrEqual(t, p.LeaderEpoch, old.LeaderEpoch, "%+v -> %+v", old, p)
+	require.GreaterOrEqual(t, p.PartitionEpoch, old.PartitionEpoch, "%+v -> %+v", old, p)
 	if old.Leader != NoNode && p.Leader != NoNode && (p.Leader != old.Leader || p.LeaderBrokerEpoch != old.LeaderBrokerEpoch) {
-		require.Greater(t, p.LeaderEpoch, old.LeaderEpoch, "two leaders of one epoch: %s", what)
+		require.Greater(t, p.LeaderEpoch, old.LeaderEpoch, "two leaders of one epoch: %+v -> %+v", old, p)
 	}
 	if old.Leader == NoNode && p.Leader != NoNode {
-		require.Equal(t, old.LeaderEpoch, p.LeaderEpoch, "the epoch rose when leadership ended: %s", what)
+		require.Equal(t, old.LeaderEpoch, p.LeaderEpoch, "the epoch rose when leadership ended: %+v -> %+v", old, p)
 	}
 	same := p.Leader == old.Leader && p.LeaderEpoch == old.LeaderEpoch && slices.Equal(p.ISR, old.ISR) &&
 		slices.Equal(p.ELR, old.ELR) && p.MinISR == old.MinISR
 	if !same {
-		require.Greater(t, p.PartitionEpoch, old.PartitionEpoch, what)
+		require.Greater(t, p.PartitionEpoch, old.PartitionEpoch, "%+v -> %+v", old, p)
 	}
 	if p.LossEpoch == old.LossEpoch {
 		for _, id := range slices.Concat(p.ISR, p.ELR) {
 			claimed := slices.Contains(old.ISR, id) || slices.Contains(old.ELR, id)
 			joined := old.Leader != NoNode && p.Leader == old.Leader && slices.Contains(p.ISR, id)
-			require.True(t, claimed || joined, "node %d became a candidate without a leader's word: %s", id, what)
+			require.True(t, claimed || joined, "node %d became a candidate without a leader's word: %+v -> %+v", id, old, p)
 		}
 	}
 }
