@@ -303,7 +303,7 @@ func (c *chaos) commitAll(p *Partition) map[int32]bool {
 		}
 	}
 	for _, id := range slices.Concat(p.ISR, p.ELR) {
-		require.True(c.t, h[id], "node %d may be elected and lacks committed records; holders %v of %+v", id, h, p)
+		must(c.t, h[id], "node %d may be elected and lacks committed records; holders %v of %+v", id, h, p)
 	}
 	if p.Leader != NoNode && int32(len(p.ISR)) >= p.MinISR {
 		h = map[int32]bool{}

@@ -139,15 +139,24 @@ func encoded(t tb, s *State) []byte {
 	return b.Bytes()
 }
 
+// must is require without reflection, for what runs after every command.
+func must(t tb, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+		t.FailNow()
+	}
+}
+
 // checkInvariants holds what every command must leave true (replication: I1 and the shape of a record).
 func checkInvariants(t tb, d Delta) {
 	t.Helper()
 	for top := range d.New.Topics() {
 		for i, p := range top.Partitions {
-			require.Equal(t, record.PartitionID{Topic: top.ID, Partition: int32(i)}, p.ID)
+			must(t, p.ID == record.PartitionID{Topic: top.ID, Partition: int32(i)}, "partition %d of %s is %s", i, top.Name, p.ID)
 			checkRecord(t, d.New, p)
-			if old := d.Old.Partition(p.ID); old != nil && !d.Full {
-				checkStep(t, d.New, old, p)
+			if old := d.Old.Partition(p.ID); old != nil && old != p && !d.Full {
+				checkStep(t, old, p)
 			}
 		}
 	}
@@ -156,49 +165,43 @@ func checkInvariants(t tb, d Delta) {
 
 func checkRecord(t tb, i *Image, p *Partition) {
 	t.Helper()
-	for _, id := range slices.Concat(p.ISR, p.ELR) {
-		require.Contains(t, p.Replicas, id, "%+v", p)
-	}
 	for _, id := range p.ISR {
-		require.NotContains(t, p.ELR, id, "%+v", p)
-		require.True(t, i.Broker(id).MayLead(), "member %d of the ISR is fenced: %+v", id, p)
+		must(t, slices.Contains(p.Replicas, id) && !slices.Contains(p.ELR, id), "member %d of the ISR is no replica, or in the ELR too: %+v", id, p)
+		must(t, i.Broker(id).MayLead(), "member %d of the ISR is fenced: %+v", id, p)
 	}
-	if int32(len(p.ISR)) >= p.MinISR {
-		require.Empty(t, p.ELR, "%+v", p)
+	for _, id := range p.ELR {
+		must(t, slices.Contains(p.Replicas, id), "member %d of the ELR is no replica: %+v", id, p)
 	}
+	must(t, int32(len(p.ISR)) < p.MinISR || len(p.ELR) == 0, "an ELR beside an ISR that commits: %+v", p)
+	must(t, p.MinISR >= 1 && int(p.MinISR) <= len(p.Replicas), "minimum out of bounds: %+v", p)
 	if p.Leader == NoNode {
-		require.Equal(t, int64(-1), p.LeaderBrokerEpoch, "%+v", p)
-		require.Equal(t, NoNode, ChooseLeader(p, i.Broker), "a safe candidate was not elected: %+v", p)
-	} else {
-		require.Contains(t, p.ISR, p.Leader, "%+v", p)
-		require.Equal(t, i.BrokerEpoch(p.Leader), p.LeaderBrokerEpoch, "%+v", p)
-		require.Equal(t, p.Leader, p.LastLeader, "%+v", p)
+		must(t, p.LeaderBrokerEpoch == -1, "an epoch of no leader: %+v", p)
+		must(t, ChooseLeader(p, i.Broker) == NoNode, "a safe candidate was not elected: %+v", p)
+		return
 	}
-	require.GreaterOrEqual(t, p.MinISR, int32(1), "%+v", p)
-	require.LessOrEqual(t, int(p.MinISR), len(p.Replicas), "%+v", p)
+	must(t, slices.Contains(p.ISR, p.Leader), "the leader is not in the ISR: %+v", p)
+	must(t, i.BrokerEpoch(p.Leader) == p.LeaderBrokerEpoch, "another process was elected: %+v", p)
+	must(t, p.Leader == p.LastLeader, "%+v", p)
 }
 
-func checkStep(t tb, i *Image, old, p *Partition) {
+func checkStep(t tb, old, p *Partition) {
 	t.Helper()
-	require.GreaterOrEqual(t, p.LeaderEpoch, old.LeaderEpoch, "%+v -> %+v", old, p)
-	require.GreaterOrEqual(t, p.PartitionEpoch, old.PartitionEpoch, "%+v -> %+v", old, p)
-	if old.Leader != NoNode && p.Leader != NoNode && (p.Leader != old.Leader || p.LeaderBrokerEpoch != old.LeaderBrokerEpoch) {
-		require.Greater(t, p.LeaderEpoch, old.LeaderEpoch, "two leaders of one epoch: %+v -> %+v", old, p)
+	must(t, p.LeaderEpoch >= old.LeaderEpoch && p.PartitionEpoch >= old.PartitionEpoch, "an epoch fell: %+v -> %+v", old, p)
+	otherLeader := p.Leader != old.Leader || p.LeaderBrokerEpoch != old.LeaderBrokerEpoch
+	if old.Leader != NoNode && otherLeader {
+		must(t, p.LeaderEpoch == old.LeaderEpoch+1, "two leaders of one epoch, or an epoch passed over: %+v -> %+v", old, p)
+	} else {
+		must(t, p.LeaderEpoch == old.LeaderEpoch, "the epoch rises when leadership ends: %+v -> %+v", old, p)
 	}
-	if old.Leader == NoNode && p.Leader != NoNode {
-		require.Equal(t, old.LeaderEpoch, p.LeaderEpoch, "the epoch rose when leadership ended: %+v -> %+v", old, p)
+	same := !otherLeader && slices.Equal(p.ISR, old.ISR) && slices.Equal(p.ELR, old.ELR) && p.MinISR == old.MinISR
+	must(t, same || p.PartitionEpoch > old.PartitionEpoch, "changed in one partition epoch: %+v -> %+v", old, p)
+	if p.LossEpoch != old.LossEpoch {
+		return
 	}
-	same := p.Leader == old.Leader && p.LeaderEpoch == old.LeaderEpoch && slices.Equal(p.ISR, old.ISR) &&
-		slices.Equal(p.ELR, old.ELR) && p.MinISR == old.MinISR
-	if !same {
-		require.Greater(t, p.PartitionEpoch, old.PartitionEpoch, "%+v -> %+v", old, p)
-	}
-	if p.LossEpoch == old.LossEpoch {
-		for _, id := range slices.Concat(p.ISR, p.ELR) {
-			claimed := slices.Contains(old.ISR, id) || slices.Contains(old.ELR, id)
-			joined := old.Leader != NoNode && p.Leader == old.Leader && slices.Contains(p.ISR, id)
-			require.True(t, claimed || joined, "node %d became a candidate without a leader's word: %+v -> %+v", id, old, p)
-		}
+	for _, id := range slices.Concat(p.ISR, p.ELR) {
+		claimed := slices.Contains(old.ISR, id) || slices.Contains(old.ELR, id)
+		joined := old.Leader != NoNode && p.Leader == old.Leader && slices.Contains(p.ISR, id)
+		must(t, claimed || joined, "node %d became a candidate without a leader's word: %+v -> %+v", id, old, p)
 	}
 }
 
@@ -206,35 +209,33 @@ func checkStep(t tb, i *Image, old, p *Partition) {
 func checkIndexes(t tb, i *Image) {
 	t.Helper()
 	hosted := map[int32]int{}
-	leaderless := 0
+	leaderless, total := 0, 0
 	for top := range i.Topics() {
-		require.Same(t, top, i.TopicByID(top.ID))
+		must(t, top == i.TopicByID(top.ID), "topic %s by its id", top.Name)
 		for _, p := range top.Partitions {
 			for _, m := range p.Members {
 				hosted[m.ID]++
+				total++
 			}
 			if p.Leader == NoNode {
 				leaderless++
 			}
 		}
 	}
-	total := 0
 	for b := range i.Brokers() {
 		n := 0
 		for p := range i.ReplicasOf(b.ID) {
-			require.True(t, p.IsReplica(b.ID))
+			must(t, p.IsReplica(b.ID), "node %d is no replica of %s", b.ID, p.ID)
 			n++
 		}
-		require.Equal(t, hosted[b.ID], n)
-		total += n
+		must(t, n == hosted[b.ID], "node %d holds %d replicas, the index has %d", b.ID, hosted[b.ID], n)
 	}
-	require.Equal(t, total, i.hosts.Len())
-	require.Equal(t, leaderless, i.LeaderlessCount())
+	must(t, total == i.hosts.Len(), "%d replicas, the index has %d", total, i.hosts.Len())
 	for p := range i.Leaderless() {
-		require.Equal(t, NoNode, p.Leader)
+		must(t, p.Leader == NoNode, "%+v is led", p)
 	}
-	require.Equal(t, i.topics.Len(), i.names.Len())
-	require.Equal(t, i.topics.Len(), i.metrics.Len())
+	must(t, leaderless == i.LeaderlessCount(), "%d without a leader, the index has %d", leaderless, i.LeaderlessCount())
+	must(t, i.topics.Len() == i.names.Len() && i.topics.Len() == i.metrics.Len(), "names left behind")
 }
 
 func (w *world) topicIDs() []record.TopicID {
