@@ -252,7 +252,7 @@ func (s *snappyBlocks) next() error {
 	if err != nil {
 		return err
 	}
-	if claimed > snappyRatio*len(packed)+64 {
+	if claimed > snappyRatio*len(packed)+64 || !plainSnappy(packed) {
 		return errFormat
 	}
 	if cap(s.buf) < claimed {
@@ -261,4 +261,46 @@ func (s *snappyBlocks) next() error {
 	s.block, err = snappy.Decode(s.buf[:claimed], packed)
 	s.pos = 0
 	return err
+}
+
+// plainSnappy says that a block holds none of the extensions that this decoder knows and Kafka's other readers do not:
+// copies from offset 0, which mean "as before". The decoder checks everything else.
+func plainSnappy(b []byte) bool {
+	_, n := binary.Uvarint(b)
+	if n <= 0 {
+		return false
+	}
+	for b = b[n:]; len(b) > 0; {
+		tag, size := b[0], 0
+		offset := uint32(1)
+		switch tag & 3 {
+		case 0:
+			size = 2 + int(tag>>2)
+			if extra := int(tag>>2) - 59; extra > 0 {
+				if len(b) <= extra {
+					return false
+				}
+				var length [4]byte
+				copy(length[:], b[1:1+extra])
+				size = 2 + extra + int(binary.LittleEndian.Uint32(length[:]))
+			}
+		case 1:
+			if size = 2; len(b) >= size {
+				offset = uint32(tag>>5)<<8 | uint32(b[1])
+			}
+		case 2:
+			if size = 3; len(b) >= size {
+				offset = uint32(binary.LittleEndian.Uint16(b[1:]))
+			}
+		case 3:
+			if size = 5; len(b) >= size {
+				offset = binary.LittleEndian.Uint32(b[1:])
+			}
+		}
+		if size > len(b) || offset == 0 {
+			return false
+		}
+		b = b[size:]
+	}
+	return true
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -229,6 +230,19 @@ func TestLinkedLZ4BlocksAreRefused(t *testing.T) {
 	b[4] &^= 0x20
 	_, err := ValidateProduce(AppendBatch(nil, h, b), lenientRules())
 	require.ErrorIs(t, err, ErrInvalidRecord, "Kafka's own readers cannot read them")
+}
+
+func TestExtendedSnappyIsRefused(t *testing.T) {
+	records := plain(200, 300)
+	h := NewHeader(0, records)
+	h.Attributes = int16(CodecSnappy)
+	_, err := ValidateProduce(AppendBatch(nil, h, s2.EncodeSnappyBest(nil, body(records))), lenientRules())
+	require.NoError(t, err)
+	extended := s2.EncodeBetter(nil, body(records))
+	_, err = s2.Decode(nil, extended)
+	require.NoError(t, err, "our decoder knows them")
+	_, err = ValidateProduce(AppendBatch(nil, h, extended), lenientRules())
+	require.ErrorIs(t, err, ErrInvalidRecord, "Kafka's own readers do not")
 }
 
 func TestAppendTimeIsStampedAndSealed(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Dropped tells what DropUnsynced took. Paths are relative to the data directory.
@@ -42,7 +43,7 @@ func DropUnsynced(dataDir, journalDir string, mode CrashMode, seed uint64) (Drop
 	if err != nil {
 		return out, err
 	}
-	p := &dropper{root: dataDir, journal: journalDir, rng: rand.New(rand.NewPCG(seed, uint64(mode))), tear: mode == CrashTear}
+	p := &dropper{state: d, root: dataDir, journal: journalDir, rng: rand.New(rand.NewPCG(seed, uint64(mode))), tear: mode == CrashTear}
 	for _, name := range sortedFiles(d.names) {
 		if err := p.cut(d.names[name], &out); err != nil {
 			return out, err
@@ -74,6 +75,7 @@ func sortedFiles(m map[string]*durableFile) []string {
 }
 
 type dropper struct {
+	state         *durable
 	root, journal string
 	rng           *rand.Rand
 	tear          bool
@@ -129,6 +131,35 @@ func (p *dropper) holes(name string, from, to int64) (n int, err error) {
 	return n, errors.Join(err, f.Close())
 }
 
+// removeKnown removes a file or a tree, but no file that the journal does not know and no directory that holds one.
+func (p *dropper) removeKnown(name string) error {
+	known := map[string]bool{}
+	for _, f := range p.state.names {
+		known[p.real(f.at)] = true
+	}
+	var dirs []string
+	err := filepath.WalkDir(name, func(at string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.IsDir():
+			dirs = append(dirs, at)
+			return nil
+		case at == name || known[at]:
+			return os.Remove(at)
+		}
+		return nil
+	})
+	for _, dir := range slices.Backward(dirs) {
+		if rerr := os.Remove(dir); rerr != nil && !errors.Is(rerr, syscall.ENOTEMPTY) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return err
+}
+
 func (o dirOp) String() string {
 	switch o.kind {
 	case lineRename:
@@ -146,19 +177,30 @@ func (o dirOp) String() string {
 func (p *dropper) undo(o dirOp) error {
 	var err error
 	switch o.kind {
-	case lineOpen, lineMkdir:
-		return os.RemoveAll(p.real(o.path))
+	case lineOpen:
+		err = os.Remove(p.real(o.path))
+	case lineMkdir:
+		return p.removeKnown(p.real(o.path))
 	case lineRename:
-		if err = os.Rename(p.real(o.to), p.real(o.path)); err == nil && o.kept != 0 {
-			err = os.Rename(p.real(keptName(o.kept)), p.real(o.to))
+		err = p.rename(o.to, o.path)
+		if err == nil && o.kept != 0 {
+			err = p.rename(keptName(o.kept), o.to)
 		}
 	case lineRemove:
 		if o.kept != 0 {
-			err = os.Rename(p.real(keptName(o.kept)), p.real(o.path))
+			err = p.rename(keptName(o.kept), o.path)
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+func (p *dropper) rename(from, to string) error {
+	if err := os.Rename(p.real(from), p.real(to)); err != nil {
+		return err
+	}
+	p.state.move(from, to)
+	return nil
 }

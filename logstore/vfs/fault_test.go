@@ -138,3 +138,20 @@ func FuzzParseRules(f *testing.F) {
 		}
 	})
 }
+
+func TestDevKeepsItsThingsBesideTheData(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	f, err := Dev(data+"/", nil)
+	require.NoError(t, err)
+	require.NoError(t, f.MkdirAll(data))
+	require.NoError(t, WriteFile(f, data+"/a", []byte("x")))
+	make1(t, f, data+"/b", "y")
+	require.NoError(t, f.Close())
+	d, err := DropUnsynced(data, JournalDir(data), CrashLose, 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"create b"}, d.Undone)
+	entries, err := os.ReadDir(data)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, filepath.Dir(data), filepath.Dir(RulesFile(data)))
+}

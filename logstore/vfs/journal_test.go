@@ -122,8 +122,14 @@ func TestDropLeavesWhatIsNotInTheJournal(t *testing.T) {
 	f, err := w.fault.OpenReadWrite(w.at("older"))
 	require.NoError(t, err)
 	write(t, f, 11, " and after")
+	// Also where it stands in a directory whose own entry was not synced.
+	require.NoError(t, w.fault.MkdirAll(w.at("new/raft")))
+	require.NoError(t, WriteFile(w.fault, w.at("new/raft/known"), []byte("goes with it")))
+	require.NoError(t, w.fault.Rename(w.at("new"), w.at("newer")))
+	require.NoError(t, os.WriteFile(w.at("newer/raft/raft.db"), []byte("stays"), 0o644))
 	w.drop(CrashLose, 1)
-	require.Equal(t, map[string]string{"raft.db": "bolt writes past the journal", "older": "from before"}, tree(t, OS{}, w.data))
+	require.Equal(t, map[string]string{"raft.db": "bolt writes past the journal", "older": "from before",
+		"new/": "", "new/raft/": "", "new/raft/raft.db": "stays"}, tree(t, OS{}, w.data))
 }
 
 func TestDropKnowsTruncations(t *testing.T) {
