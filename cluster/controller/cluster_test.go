@@ -81,6 +81,7 @@ func (n *testNode) start() *Controller {
 		NodeID: n.id, DirectoryID: n.directoryID, ClusterName: "test", DataDir: n.dir, GossipAddress: n.gossip, Join: n.cluster.join,
 		RaftBind: n.raft, RaftAdvertise: n.raft, InterBrokerListener: "internal", Peers: func() []Peer { return n.cluster.peers(n.id) },
 		OnFatal: func(err error) { n.fatal <- err }, Registerer: prometheus.NewRegistry(),
+		HeartbeatTimeout: 200 * time.Millisecond, ElectionTimeout: 200 * time.Millisecond, PreferredInterval: 500 * time.Millisecond,
 		Publish: func(*metadata.Image, metadata.Delta) { n.published.Add(1) },
 	}
 	if os.Getenv("CONTROLLER_LOG") != "" {

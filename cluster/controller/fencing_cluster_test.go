@@ -95,7 +95,7 @@ func TestAClosedConnectionOfALivingBrokerFencesNobody(t *testing.T) {
 }
 
 func TestAKilledControllerIsReplacedAndItsOwnBrokerFencedWithinABound(t *testing.T) {
-	tc := newTestCluster(t, 3, nil)
+	tc := newTestCluster(t, 3, func(o *Options) { o.HeartbeatTimeout, o.ElectionTimeout = 0, 0 }) // the defaults
 	for _, n := range tc.nodes {
 		n.start()
 	}
