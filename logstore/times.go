@@ -142,7 +142,7 @@ func (l *Log) MaxTime(bound int64) (offset, timestamp int64, epoch int32, found 
 
 func (l *Log) maxTime(bound int64) (timeInfo, error) {
 	v := l.view.Load()
-	best := int64(record.NoTimestamp)
+	best := int64(record.NoTimestamp) - 1 // records without a time count, where none has one
 	var found timeInfo
 	for i := range v.segs {
 		size, end := v.extent(i)

@@ -113,7 +113,7 @@ func (m *Manager) EpochEnd(id record.PartitionID, currentLeaderEpoch, asked int3
 // epochEnd is what clients are told of an epoch's end: nothing of one that is later than all known, and the log start of
 // one that is older.
 func epochEnd(log *logstore.Log, asked int32) partition.EpochEnd {
-	if asked < 0 || asked > log.LastEpoch() {
+	if asked == record.NoEpoch || asked > log.LastEpoch() {
 		return partition.EpochEnd{Epoch: -1, End: -1}
 	}
 	if epoch, end := log.EpochEnd(asked); epoch >= 0 {

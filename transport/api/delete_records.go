@@ -27,28 +27,16 @@ func handleDeleteRecords(h *Handlers, _ context.Context, r *transport.Request) t
 func (h *Handlers) deleteRecords(ctx context.Context, req *kmsg.DeleteRecordsRequest) kmsg.Response {
 	img := h.Metadata.Image()
 	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
-	for _, rt := range req.Topics {
-		if len(rt.Partitions) == 0 {
-			continue
-		}
-		t := kmsg.NewDeleteRecordsResponseTopic()
-		t.Topic = rt.Topic
-		t.Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(rt.Partitions))
-		resp.Topics = append(resp.Topics, t)
-	}
+	resp.Topics = trimmings(req)
 	var wg sync.WaitGroup
 	places := make(chan struct{}, deletingAtOnce)
-	n := 0
-	for _, rt := range req.Topics {
-		if len(rt.Partitions) == 0 {
-			continue
-		}
-		topic := img.Topic(rt.Topic)
-		for i, p := range rt.Partitions {
-			answer := &resp.Topics[n].Partitions[i]
-			answer.Default()
-			answer.Partition, answer.LowWatermark = p.Partition, -1
-			id, err := h.trimmable(topic, p.Partition)
+	for i := range resp.Topics {
+		topic := img.Topic(resp.Topics[i].Topic)
+		for j := range resp.Topics[i].Partitions {
+			answer := &resp.Topics[i].Partitions[j]
+			offset := answer.LowWatermark
+			answer.LowWatermark = -1
+			id, err := h.trimmable(topic, answer.Partition)
 			if err != nil {
 				answer.ErrorCode = code(err)
 				continue
@@ -56,16 +44,38 @@ func (h *Handlers) deleteRecords(ctx context.Context, req *kmsg.DeleteRecordsReq
 			places <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-places }()
-				start, err := h.Replicas.DeleteRecords(ctx, id, p.Offset)
+				start, err := h.Replicas.DeleteRecords(ctx, id, offset)
 				if answer.ErrorCode = code(err); err == nil {
 					answer.LowWatermark = start
 				}
 			})
 		}
-		n++
 	}
 	wg.Wait()
 	return resp
+}
+
+// trimmings lays the answer out: topics named twice become one, and topics without partitions none. Where the new log
+// start will stand is the offset asked, for now.
+func trimmings(req *kmsg.DeleteRecordsRequest) []kmsg.DeleteRecordsResponseTopic {
+	var l []kmsg.DeleteRecordsResponseTopic
+	at := make(map[string]int, len(req.Topics))
+	for _, rt := range req.Topics {
+		for _, p := range rt.Partitions {
+			n, known := at[rt.Topic]
+			if !known {
+				n = len(l)
+				at[rt.Topic] = n
+				t := kmsg.NewDeleteRecordsResponseTopic()
+				t.Topic = rt.Topic
+				l = append(l, t)
+			}
+			x := kmsg.NewDeleteRecordsResponseTopicPartition()
+			x.Partition, x.LowWatermark = p.Partition, p.Offset
+			l[n].Partitions = append(l[n].Partitions, x)
+		}
+	}
+	return l
 }
 
 // trimmable names a partition whose records may be deleted: a topic that keeps old segments keeps its records.
