@@ -65,7 +65,7 @@ func main() {
 		}
 	}
 	sort.Strings(names)
-	meant, absent := readExplained(*explained)
+	known := readExplained(*explained)
 	differ, steps, silent := 0, 0, 0
 	for _, n := range names {
 		if os.Args[1] == "list" {
@@ -73,6 +73,7 @@ func main() {
 			continue
 		}
 		r := newRun(*addr, n)
+		r.extra = known.extra
 		r.play(scenarios[n])
 		steps += len(r.steps)
 		switch os.Args[1] {
@@ -90,15 +91,15 @@ func main() {
 			var want []Step
 			must(json.Unmarshal(raw, &want))
 			for i := range want {
-				want[i].Answer = without(want[i].Answer, absent)
+				want[i].Answer = without(want[i].Answer, known.absent)
 			}
-			d, e := diff(n, want, r.steps, meant, *verbose)
+			d, e := diff(n, want, r.steps, known.meant, *verbose)
 			differ, silent = differ+d, silent+e
 			fmt.Printf("%-28s %d steps, %d differ, %d explained\n", n, len(r.steps), d, e)
 		}
 	}
 	if os.Args[1] == "compare" {
-		for _, m := range meant {
+		for _, m := range known.meant {
 			if !m.used && slices.Contains(names, m.scenario) {
 				fmt.Printf("%s: the line on %q explains nothing\n", m.scenario, m.step)
 				differ++
@@ -144,11 +145,18 @@ type meantDifference struct {
 	used                bool
 }
 
-// readExplained also returns the numbers of absent APIs, and notes the extra settings.
-func readExplained(file string) (l []*meantDifference, absent map[string]bool) {
-	absent = map[string]bool{}
+// differences is the file of explained differences: single ones, the numbers of APIs that the server lacks, and the names
+// of settings that it has beyond Kafka's.
+type differences struct {
+	meant         []*meantDifference
+	absent, extra map[string]bool
+}
+
+// readExplained reads a file of differences; the empty name is an empty file.
+func readExplained(file string) differences {
+	d := differences{absent: map[string]bool{}, extra: map[string]bool{}}
 	if file == "" {
-		return nil, absent
+		return d
 	}
 	raw, err := os.ReadFile(file)
 	must(err)
@@ -163,19 +171,19 @@ func readExplained(file string) (l []*meantDifference, absent map[string]bool) {
 		switch f[0] {
 		case "absent":
 			for _, k := range strings.Fields(f[1]) {
-				absent[k] = true
+				d.absent[k] = true
 			}
 			continue
 		case "extra":
 			for _, n := range strings.Fields(f[1]) {
-				extraConfigs[n] = true
+				d.extra[n] = true
 			}
 			continue
 		}
 		p := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(f[1]), `\*`, ".*") + "$")
-		l = append(l, &meantDifference{f[0], f[1], f[2], p, false})
+		d.meant = append(d.meant, &meantDifference{f[0], f[1], f[2], p, false})
 	}
-	return l, absent
+	return d
 }
 
 // diff prints the steps of got that do not answer as want does, and those that are missing; it counts them and the explained ones.

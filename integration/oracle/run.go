@@ -42,6 +42,7 @@ type run struct {
 	alias []aliasOf
 	rules map[string]*fieldRule
 	wait  time.Duration
+	extra map[string]bool // settings that the server describes beyond Kafka's: left out of the answers
 }
 
 // A fieldRule says how this scenario's answers show the fields of one name.
@@ -280,9 +281,6 @@ func render(v any) string {
 var volatile = map[string]bool{"ThrottleMillis": true, "UnknownTags": true, "Version": true, "Host": true, "Port": true,
 	"ClusterID": true, "ClientHost": true, "CurrentLeaderTimestamp": true, "FinalizedFeaturesEpoch": true, "LogDir": true, "Dir": true}
 
-// Settings that the server describes beyond Kafka's: left out of the answers.
-var extraConfigs = map[string]bool{}
-
 // Free text: only whether it is there.
 var text = map[string]bool{"ErrorMessage": true, "Documentation": true}
 
@@ -321,7 +319,7 @@ func (r *run) normal(field string, v reflect.Value) any {
 		l := make([]any, 0, v.Len())
 		for i := 0; i < v.Len(); i++ {
 			e := r.normal(field, v.Index(i))
-			if m, ok := e.(map[string]any); ok && field == "Configs" && extraConfigs[fmt.Sprint(m["Name"])] {
+			if m, ok := e.(map[string]any); ok && field == "Configs" && r.extra[fmt.Sprint(m["Name"])] {
 				continue
 			}
 			l = append(l, e)

@@ -28,6 +28,8 @@ type Cluster struct {
 	Elsewhere bool
 	Forwarded func(*transport.Request) (kmsg.Response, error)
 	Removed   []int32 // voters that were taken out
+	// Published is told of every change, one after another, before it is visible in Image.
+	Published func(*metadata.Image, metadata.Delta)
 
 	t      testing.TB
 	mu     sync.Mutex
@@ -155,7 +157,10 @@ func (w *Cluster) Propose(_ context.Context, cmd metadata.Command) (metadata.Res
 		return metadata.Result{}, err
 	}
 	w.index++
-	res, _ := w.state.Apply(w.index, cmd)
+	res, delta := w.state.Apply(w.index, cmd)
+	if w.Published != nil {
+		w.Published(delta.New, delta)
+	}
 	if lost := w.lose; lost != nil {
 		w.lose = nil
 		return metadata.Result{}, lost
