@@ -51,6 +51,9 @@ type Options struct {
 	PendingMax      int           // unanswered requests of one connection
 	Patience        time.Duration // for a started frame, for a MiB of an answer to be taken, for memory
 
+	// Hold keeps the clients' listeners bound without accepting until Open: a node claims its ports at once and serves
+	// when it is ready.
+	Hold bool
 	// Secret is what nodes prove to each other (see Prove). Without one every connection of an internal listener is
 	// taken for a node's.
 	Secret     []byte
@@ -123,7 +126,7 @@ func orDefault[T int | int64 | time.Duration](v, d T) T {
 	return v
 }
 
-// Listen binds all listeners and begins to accept. On an error none stays bound.
+// Listen binds all listeners and begins to accept, with Hold on the internal ones only. On an error none stays bound.
 func (s *Server) Listen(ctx context.Context) error {
 	var lc net.ListenConfig
 	var bound []*listener
@@ -141,10 +144,28 @@ func (s *Server) Listen(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.listeners = bound
 	for _, l := range bound {
-		s.work.Add(1)
-		go s.accept(l)
+		if l.Internal || !s.opt.Hold {
+			s.work.Add(1)
+			go s.accept(l)
+		}
 	}
 	return nil
+}
+
+// Open begins to accept on the listeners that Hold kept back. It is called once, after Listen; after Shutdown or Close
+// it does nothing.
+func (s *Server) Open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return
+	}
+	for _, l := range s.listeners {
+		if !l.Internal && s.opt.Hold {
+			s.work.Add(1)
+			go s.accept(l)
+		}
+	}
 }
 
 // Addr is where a listener is bound, nil if there is none of this name. It differs from Bind where that asks for port 0.
