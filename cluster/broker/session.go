@@ -1,0 +1,233 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"cordwood/fsm/metadata"
+	"cordwood/logstore/record"
+)
+
+const (
+	// retryPause is the wait before a failed registration or heartbeat is tried again.
+	retryPause = 50 * time.Millisecond
+	// requestLimit bounds one registration or heartbeat.
+	requestLimit = 5 * time.Second
+)
+
+// errReplaced ends a process whose node id and directory were registered by a later one.
+var errReplaced = errors.New("a later process of this node has registered; this one ends")
+
+// replicas is what the session tells the controller about, beside that this process lives.
+type replicas interface {
+	// SessionChanged is signalled when something should not wait for the next interval.
+	SessionChanged() <-chan struct{}
+	// DrainSession gives damaged replicas, again until a record shows them, and certifications, once: their leader asks
+	// again.
+	DrainSession() (damaged []record.PartitionID, certify []metadata.Certification)
+	// Reports answers the controller's wish to know the logs of partitions without a leader.
+	Reports(ids []record.PartitionID) []metadata.ReplicaReportItem
+}
+
+// session is this process's membership in the cluster: its registration and its heartbeats. One goroutine (run) owns it;
+// the atomics are for readers.
+type session struct {
+	up       *upstream
+	interval time.Duration
+	request  func() (*kmsg.BrokerRegistrationRequest, error) // a fresh copy each time
+	log      *slog.Logger
+
+	epoch    atomic.Int64 // broker epoch; 0 before registration
+	index    atomic.Uint64
+	fenced   atomic.Bool // as the last heartbeat's answer said
+	draining atomic.Bool // a controlled shutdown was asked for
+	ready    atomic.Bool // the replica manager has started: this node may be unfenced
+	offline  atomic.Bool // the only log directory is gone
+
+	wanted  []record.PartitionID // partitions that the controller asked about; of run
+	kick    chan struct{}        // holds one token: send a heartbeat now
+	drained chan struct{}        // closed when the controller says that this node leads nothing any more
+	once    sync.Once
+}
+
+func newSession(up *upstream, interval time.Duration, request func() (*kmsg.BrokerRegistrationRequest, error), log *slog.Logger) *session {
+	s := &session{up: up, interval: interval, request: request, log: log, kick: make(chan struct{}, 1), drained: make(chan struct{})}
+	s.fenced.Store(true)
+	return s
+}
+
+// register registers until it succeeds, and returns the broker epoch and the raft index of the registration, which is
+// the same number: metadata has to be replayed to it before anything touches data.
+func (s *session) register(ctx context.Context) (int64, error) {
+	said := ""
+	for {
+		epoch, err := s.registerOnce(ctx)
+		if err == nil {
+			s.epoch.Store(epoch)
+			return epoch, nil
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if fatal := (refusedError{}); errors.As(err, &fatal) {
+			return 0, err
+		}
+		if text := err.Error(); text != said { // once for each reason, not for each try
+			s.log.Info("waiting to register with the controller", "reason", text)
+			said = text
+		}
+		if !pause(ctx, retryPause) {
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// refusedError is a registration that will never succeed.
+type refusedError struct{ err error }
+
+func (e refusedError) Error() string { return e.err.Error() }
+func (e refusedError) Unwrap() error { return e.err }
+
+func (s *session) registerOnce(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	req, err := s.request()
+	if err != nil {
+		return 0, refusedError{err}
+	}
+	resp, err := s.up.register(ctx, req)
+	if err != nil {
+		return 0, err
+	}
+	switch err := kerr.ErrorForCode(resp.ErrorCode); {
+	case err == nil:
+		return resp.BrokerEpoch, nil
+	case errors.Is(err, kerr.StaleBrokerEpoch):
+		return 0, refusedError{fmt.Errorf("%w (%w)", errReplaced, err)}
+	case errors.Is(err, kerr.InconsistentClusterID):
+		return 0, refusedError{fmt.Errorf("the data directory belongs to another cluster: %w", err)}
+	default:
+		return 0, fmt.Errorf("registration refused: %w", err)
+	}
+}
+
+// wake sends a heartbeat soon.
+func (s *session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// drain asks the controller to move leadership away and waits until it has, or ctx ends.
+func (s *session) drain(ctx context.Context) error {
+	s.draining.Store(true)
+	s.wake()
+	select {
+	case <-s.drained:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("leaders not drained: %w", ctx.Err())
+	}
+}
+
+// run sends heartbeats until ctx ends. It returns an error only for what this process cannot live on with.
+func (s *session) run(ctx context.Context, r replicas) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-s.kick:
+		case <-r.SessionChanged():
+		}
+		next := s.interval
+		if err := s.beat(ctx, r); err != nil {
+			if fatal := (refusedError{}); errors.As(err, &fatal) {
+				return err
+			}
+			if ctx.Err() == nil {
+				s.log.Debug("heartbeat failed", "err", err)
+			}
+			next = retryPause
+		}
+		timer.Reset(next)
+	}
+}
+
+// beat sends one heartbeat and takes its answer.
+func (s *session) beat(ctx context.Context, r replicas) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	var extra metadata.HeartbeatExtra
+	extra.Damaged, extra.Certify = r.DrainSession()
+	if len(s.wanted) > 0 {
+		extra.Reports = r.Reports(s.wanted)
+	}
+	req := kmsg.NewPtrBrokerHeartbeatRequest()
+	req.BrokerID = s.up.node
+	req.BrokerEpoch = s.epoch.Load()
+	req.CurrentMetadataOffset = int64(s.index.Load())
+	req.WantFence = !s.ready.Load() || s.offline.Load()
+	req.WantShutdown = s.draining.Load()
+	req.UnknownTags.Set(metadata.TagHeartbeat, extra.Encode())
+	resp, err := s.up.heartbeat(ctx, req)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	switch {
+	case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
+		return s.again(ctx)
+	case err != nil:
+		return err
+	}
+	if was := s.fenced.Swap(resp.IsFenced); was != resp.IsFenced {
+		s.log.Info("fencing changed", "before", was, "after", resp.IsFenced)
+	}
+	if resp.ShouldShutdown {
+		s.once.Do(func() { close(s.drained) })
+	}
+	return s.answered(resp)
+}
+
+func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse) error {
+	s.wanted = nil
+	var decoded error
+	resp.UnknownTags.Each(func(tag uint32, b []byte) {
+		if tag != metadata.TagHeartbeatAnswer {
+			return
+		}
+		a, err := metadata.DecodeHeartbeatAnswer(b)
+		if err != nil {
+			decoded = err
+			return
+		}
+		if s.wanted = a.WantReports; len(s.wanted) > 0 {
+			s.wake() // a partition waits for it
+		}
+	})
+	return decoded
+}
+
+// again registers this process a second time, after the controller has forgotten it. The same incarnation gets the same
+// epoch; another one means that a later process took over.
+func (s *session) again(ctx context.Context) error {
+	epoch, err := s.registerOnce(ctx)
+	if err != nil {
+		return err
+	}
+	if had := s.epoch.Load(); epoch != had {
+		return refusedError{fmt.Errorf("registered again under broker epoch %d, had %d: this process's roles are void; it ends and starts anew", epoch, had)}
+	}
+	return nil
+}
