@@ -68,6 +68,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newTopicCommand(a), newClusterCommand(a), newNodeCommand(a),
 		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a),
+		newServeCommand(a), newDemoCommand(a),
 		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a), newLogCommand(a),
 	)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkFlags(cmd) }

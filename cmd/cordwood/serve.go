@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"cordwood/cluster/broker"
+	"cordwood/configs"
+)
+
+// gcPercent lets the collector run less often than by default: most of a node's heap is short-lived buffers of
+// requests, which limits.inflight_bytes bounds. GOGC overrides it.
+const gcPercent = 200
+
+// errLeash ends a node whose parent has gone.
+var errLeash = errors.New("the parent process has gone")
+
+func newServeCommand(a *app) *cobra.Command {
+	var file string
+	var set map[string]string
+	var leash int
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node in the foreground",
+		Long: `Runs a node until SIGTERM or SIGINT: it then gives its leaders to other nodes, answers what it was asked, flushes its
+logs and ends. A second signal ends it at once.`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, _, err := configs.Load(configs.Path(file), set, a.environ)
+			if err != nil {
+				return err
+			}
+			if leash > 0 {
+				go holdLeash(leash)
+			}
+			return serve(cmd.Context(), cfg, a.err)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (default "+configs.DefaultPath+" if it exists)")
+	cmd.Flags().StringToStringVar(&set, "set", nil, "a setting, such as --set node.id=2; over environment and file")
+	cmd.Flags().IntVar(&leash, "leash", 0, "file descriptor of a pipe; the node ends at once when its other end is closed")
+	_ = cmd.Flags().MarkHidden("leash")
+	return cmd
+}
+
+// holdLeash ends the process at once when the other end of the pipe is closed, which the kernel does when the parent
+// dies in whatever way.
+func holdLeash(fd int) {
+	f := os.NewFile(uintptr(fd), "leash")
+	if f == nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, f)
+	fmt.Fprintln(os.Stderr, errLeash)
+	os.Exit(exitOther)
+}
+
+// serve runs a node until ctx ends.
+func serve(ctx context.Context, cfg *configs.Config, out io.Writer) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	logger := newLogger(cfg.Log, out)
+	logger.Info("cordwood starts", "version", version, "node", cfg.Node.ID, "cluster", cfg.Cluster.Name, "data_dir", cfg.Node.DataDir)
+	b, err := broker.New(broker.Options{Config: cfg, Version: version, Logger: logger})
+	if err != nil {
+		return err
+	}
+	err = b.Run(ctx)
+	logger.Info("cordwood ended", "err", err)
+	return err
+}
+
+// newLogger writes the node's own log: text on a terminal, one JSON object a line otherwise, unless configured.
+func newLogger(cfg configs.Log, out io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.Level)) // checked by the configuration
+	opt := &slog.HandlerOptions{Level: level}
+	format := cfg.Format
+	if f, ok := out.(*os.File); format == "auto" {
+		format = "json"
+		if ok && term.IsTerminal(int(f.Fd())) {
+			format = "text"
+		}
+	}
+	if format == "text" {
+		return slog.New(slog.NewTextHandler(out, opt))
+	}
+	return slog.New(slog.NewJSONHandler(out, opt))
+}

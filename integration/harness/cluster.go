@@ -1,0 +1,219 @@
+// Package harness runs real nodes for tests, fault tests and the demo: child processes of the cordwood binary on
+// loopback, each with a directory of its own. Children end with their parent, whatever way it ends.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+)
+
+// Options says how a Cluster is made.
+type Options struct {
+	Binary string // path of the cordwood binary
+	Nodes  int    // number of nodes, ids from 1
+	Dir    string // holds a directory for each node; made if it is not there
+	// External lists the clients' ports by node; empty or too short means free ones.
+	External []int
+	// Settings are lines of configuration below top-level keys, such as "storage: { segment_bytes: 1MiB }". The key must
+	// not be one that the harness writes itself (node, cluster, listeners, raft, gossip, http, dev_mode).
+	Settings string
+	// RaftSettings and ClusterSettings are extra "key: value" pairs of these sections, such as "session_timeout: 2s".
+	RaftSettings, ClusterSettings []string
+	// Advertise maps an address between nodes to the one that others are told, so that traffic can be led through
+	// proxies: kind is "internal", "raft" or "gossip". Nil leaves all as they are.
+	Advertise func(node int, kind, address string) string
+	Stderr    io.Writer // a copy of every node's log, nil for none
+}
+
+// Cluster is a set of nodes on loopback.
+type Cluster struct {
+	Nodes []*Node
+}
+
+var configTemplate = template.Must(template.New("config").Parse(`node: { id: {{.ID}}, data_dir: "{{.DataDir}}", boot_id_file: "{{.BootIDFile}}" }
+cluster:
+  name: harness
+  join: [{{.Join}}]
+{{range .ClusterSettings}}  {{.}}
+{{end}}listeners:
+  internal: { bind: "{{.Internal}}", advertise: "{{.InternalAdvertise}}" }
+  external: { bind: "{{.External}}", advertise: "{{.External}}" }
+raft:
+  bind: "{{.Raft}}"
+  advertise: "{{.RaftAdvertise}}"
+{{range .RaftSettings}}  {{.}}
+{{end}}gossip: { bind: "{{.Gossip}}", advertise: "{{.GossipAdvertise}}" }
+http: { bind: "{{.HTTP}}" }
+dev_mode: true
+{{.Settings}}
+`))
+
+// New draws addresses, writes every node's configuration and starts nothing.
+func New(opt Options) (*Cluster, error) {
+	if opt.Nodes < 1 || opt.Nodes > 32 {
+		return nil, fmt.Errorf("a cluster of %d nodes: want 1 to 32", opt.Nodes)
+	}
+	c := &Cluster{}
+	ports, err := freePorts(opt.Nodes * 5)
+	if err != nil {
+		return nil, err
+	}
+	address := func(i, k int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i*5+k]) }
+	for i := range opt.Nodes {
+		n := &Node{ID: i + 1, Dir: filepath.Join(opt.Dir, fmt.Sprintf("n%d", i+1)), binary: opt.Binary, stderr: opt.Stderr,
+			External: address(i, 0), Internal: address(i, 1), Raft: address(i, 2), Gossip: address(i, 3), HTTP: address(i, 4)}
+		if i < len(opt.External) {
+			n.External = fmt.Sprintf("127.0.0.1:%d", opt.External[i])
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	for _, n := range c.Nodes {
+		if err := c.configure(n, opt); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Cluster) configure(n *Node, opt Options) error {
+	if err := os.MkdirAll(n.Dir, 0o755); err != nil {
+		return err
+	}
+	told := func(id int, kind, address string) string {
+		if opt.Advertise == nil {
+			return address
+		}
+		return opt.Advertise(id, kind, address)
+	}
+	var join []string
+	for _, m := range c.Nodes {
+		join = append(join, `"`+told(m.ID, "gossip", m.Gossip)+`"`)
+	}
+	var b bytes.Buffer
+	err := configTemplate.Execute(&b, map[string]any{
+		"ID": n.ID, "DataDir": n.DataDir(), "BootIDFile": n.BootIDFile(), "Join": strings.Join(join, ", "),
+		"Internal": n.Internal, "InternalAdvertise": told(n.ID, "internal", n.Internal), "External": n.External,
+		"Raft": n.Raft, "RaftAdvertise": told(n.ID, "raft", n.Raft), "Gossip": n.Gossip, "GossipAdvertise": told(n.ID, "gossip", n.Gossip),
+		"HTTP": n.HTTP, "Settings": opt.Settings, "RaftSettings": opt.RaftSettings, "ClusterSettings": opt.ClusterSettings,
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(n.ConfigFile(), b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return n.Reboot()
+}
+
+// freePorts asks the kernel for ports that nobody listens on. Another process may take one before we do; starts fail
+// loudly then.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	var held []net.Listener
+	defer func() {
+		for _, l := range held {
+			l.Close()
+		}
+	}()
+	for len(ports) < n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// PortsFree says whether all ports can be listened on, on loopback.
+func PortsFree(ports ...int) bool {
+	for _, p := range ports {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}
+
+// Start starts the nodes that do not run.
+func (c *Cluster) Start() error {
+	for _, n := range c.Nodes {
+		if n.Running() {
+			continue
+		}
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WaitReady waits until every running node is ready, at most for the limit.
+func (c *Cluster) WaitReady(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return c.each(func(n *Node) error {
+		if !n.Running() {
+			return nil
+		}
+		return n.WaitReady(ctx)
+	})
+}
+
+// Kill kills the given nodes at once, all of them when none is given.
+func (c *Cluster) Kill(nodes ...*Node) error {
+	if len(nodes) == 0 {
+		nodes = c.Nodes
+	}
+	return c.each(func(n *Node) error {
+		if !slices.Contains(nodes, n) {
+			return nil
+		}
+		return n.Kill()
+	})
+}
+
+// each runs f for all nodes side by side and joins the errors.
+func (c *Cluster) each(f func(*Node) error) error {
+	errs := make([]error, len(c.Nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.Nodes {
+		wg.Go(func() { errs[i] = f(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close kills what still runs. Directories stay: their maker removes them.
+func (c *Cluster) Close() error { return c.Kill() }
+
+// Bootstrap lists the clients' addresses, for seeds.
+func (c *Cluster) Bootstrap() []string {
+	var a []string
+	for _, n := range c.Nodes {
+		a = append(a, n.External)
+	}
+	return a
+}
+
+// Node gives a node by id, nil if there is none.
+func (c *Cluster) Node(id int) *Node {
+	if id < 1 || id > len(c.Nodes) {
+		return nil
+	}
+	return c.Nodes[id-1]
+}
