@@ -1,7 +1,84 @@
 # Every target has one line of help: make help.
-GOFLAGS_COMMON = -tags=hashicorpmetrics
-export GOFLAGS = $(GOFLAGS_COMMON)
+# The tag sends raft's and bolt's metrics to one sink; every build and test uses it.
+export GOFLAGS = -tags=hashicorpmetrics
+VERSION ?= v0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS  = -s -w -X main.version=$(VERSION)
+ROUNDS  ?= 2
+SEED    ?= 0
+LOOP     = go test -tags "hashicorpmetrics integration" -count 1 -timeout 60m ./integration/loops -v
+KAFKA    = integration/kafka/kafka.sh
 
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: build
+build: ## build bin/cordwood, one static binary
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/cordwood ./cmd/cordwood
+
+.PHONY: demo
+demo: build ## three nodes, a killed leader, a verdict
+	bin/cordwood demo
+
+.PHONY: test
+test: ## unit tests; needs nothing but Go
+	go test ./...
+
+.PHONY: race
+race: ## the same under the race detector
+	go test -race ./...
+
+.PHONY: lint
+lint: ## formatting, vet, linters
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet -tags "hashicorpmetrics integration" ./...
+	GOFLAGS= go tool -modfile=tools/go.mod golangci-lint run ./...
+
+.PHONY: integration
+integration: build ## real nodes on loopback: few rounds of every loop
+	$(LOOP) -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: kill-loops
+kill-loops: build ## kill -9 of leader, follower, controller, all, under load (ROUNDS=n)
+	$(LOOP) -run TestKilledNodes -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: rolling
+rolling: build ## restart node after node with SIGTERM under load (ROUNDS=n)
+	$(LOOP) -run TestARollingRestart -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: soak
+soak: ## the kill loops, twenty rounds
+	$(MAKE) kill-loops ROUNDS=20
+	$(MAKE) rolling ROUNDS=10
+
+.PHONY: oracle
+oracle: build ## compare our answers with those a real Kafka gave
+	integration/oracle/run.sh
+
+.PHONY: kafka
+kafka: ## start a real Apache Kafka on loopback, to compare with (needs Java and Maven); make kafka-stop ends it
+	$(KAFKA) start .cache/kafka 1 19192
+
+.PHONY: kafka-stop
+kafka-stop: ## end it
+	$(KAFKA) stop .cache/kafka
+
+.PHONY: image
+image: build ## the container image, from the ready binary
+	DOCKER_BUILDKIT=0 docker build -q --target prebuilt -t cordwood:latest .
+
+.PHONY: up
+up: image ## three nodes in containers; returns when all are healthy
+	integration/compose/up.sh
+
+.PHONY: down
+down: ## end them; data stays in the volumes
+	docker-compose down
+
+.PHONY: compose
+compose: image ## the container cluster's own test
+	integration/compose/test.sh
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist

@@ -1,0 +1,172 @@
+//go:build integration
+
+package loops
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"cordwood/integration/harness"
+)
+
+var (
+	binary = flag.String("binary", "../../bin/cordwood", "the binary under test")
+	rounds = flag.Int("rounds", 2, "rounds of each loop")
+	seed   = flag.Uint64("seed", 0, "seed of random choices; 0 draws one")
+)
+
+func random(t *testing.T) *rand.Rand {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", s)
+	return rand.New(rand.NewPCG(s, 0))
+}
+
+// start makes a cluster of n nodes and waits until it is ready.
+func start(t *testing.T, n int, opt harness.Options) *harness.Cluster {
+	t.Helper()
+	opt.Nodes = n
+	if opt.Binary == "" {
+		opt.Binary = *binary
+	}
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	c, err := harness.New(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			keepLogs(t, c)
+		}
+		require.NoError(t, c.Close())
+	})
+	require.NoError(t, c.Start())
+	require.NoError(t, c.WaitReady(t.Context(), 30*time.Second))
+	return c
+}
+
+// keepLogs copies the nodes' logs out of the test's directory, which is about to go.
+func keepLogs(t *testing.T, c *harness.Cluster) {
+	dir, err := os.MkdirTemp("", "cordwood-failed-")
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	for _, n := range c.Nodes {
+		if b, err := os.ReadFile(n.LogFile()); err == nil {
+			_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.log", n.ID)), b, 0o644)
+		}
+		t.Logf("last lines of node %d:\n%s", n.ID, n.LogTail(15))
+	}
+	t.Logf("logs are in %s", dir)
+}
+
+// cordwood runs the command line against the cluster and gives its standard output; the exit code must be one of ok.
+func cordwood(t *testing.T, c *harness.Cluster, ok []int, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, *binary, append([]string{"-b", strings.Join(c.Bootstrap(), ",")}, args...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	code := 0
+	if err != nil {
+		code = cmd.ProcessState.ExitCode()
+	}
+	require.Contains(t, ok, code, "cordwood %s: %s%s", strings.Join(args, " "), out, stderr.String())
+	return string(out)
+}
+
+// topic makes a topic with three replicas, or as many as there are nodes.
+func topic(t *testing.T, c *harness.Cluster, name string, partitions int, settings ...string) {
+	t.Helper()
+	args := []string{"topic", "create", name, "-p", fmt.Sprint(partitions), "-r", fmt.Sprint(min(3, len(c.Nodes)))}
+	for _, s := range settings {
+		args = append(args, "-c", s)
+	}
+	cordwood(t, c, []int{0}, args...)
+}
+
+type verdict struct {
+	Acknowledged, Found, Lost, Duplicated, Reordered, UnacknowledgedPresent, Expired int
+	Verdict                                                                          string
+}
+
+// verify runs `cordwood verify` on what a writer noted.
+func verify(t *testing.T, c *harness.Cluster, topic string, files ...string) verdict {
+	t.Helper()
+	out := cordwood(t, c, []int{0, 20, 21}, append([]string{"verify", topic, "-o", "json", "--timeout", "60s"}, files...)...)
+	var v verdict
+	require.NoError(t, json.Unmarshal([]byte(out), &v), out)
+	return v
+}
+
+type partitionInfo struct {
+	Partition, Leader, LeaderEpoch, PartitionEpoch int
+	Replicas, ISR                                  []int
+	HighWatermark                                  int64
+	LogEndOffsets                                  map[string]int64
+}
+
+// describe gives a topic's partitions as the command line tells them.
+func describe(t *testing.T, c *harness.Cluster, topic string) []partitionInfo {
+	t.Helper()
+	out := cordwood(t, c, []int{0}, "topic", "describe", topic, "-o", "json")
+	var d struct {
+		Topics []struct{ Partitions []partitionInfo }
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &d), out)
+	require.Len(t, d.Topics, 1)
+	return d.Topics[0].Partitions
+}
+
+type clusterInfo struct {
+	ClusterID  string
+	Controller int
+	Nodes      []struct {
+		ID    int
+		State string
+		Voter bool
+	}
+}
+
+func info(t *testing.T, c *harness.Cluster) clusterInfo {
+	t.Helper()
+	var i clusterInfo
+	out := cordwood(t, c, []int{0}, "cluster", "info", "-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(out), &i), out)
+	return i
+}
+
+// eventually waits for a condition, at most for the limit, and says what it waited for.
+func eventually(t *testing.T, limit time.Duration, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, limit, 50*time.Millisecond, what)
+}
+
+// inSync waits until every partition of the topic has a leader and all its replicas in sync.
+func inSync(t *testing.T, c *harness.Cluster, topic string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "all replicas of "+topic+" in sync", func() bool {
+		for _, p := range describe(t, c, topic) {
+			if p.Leader < 0 || len(p.ISR) != len(p.Replicas) {
+				return false
+			}
+		}
+		return true
+	})
+}
