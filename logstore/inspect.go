@@ -232,10 +232,8 @@ func (f *Found) scan(all bool) error {
 			return nil
 		}
 		var err error
-		if i < from {
-			f.pos = s.size
-			f.kind = f.tail(i)
-		} else {
+		f.pos = s.size
+		if i >= from || f.tail(i) != breakNone { // a broken tail is looked at from the segment's start
 			err = f.scanOne(i, i == from)
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ type testDir struct {
 	*Dir
 	t   testing.TB
 	mem *vfs.Mem
+	fs  vfs.FS // what the directory sees, where it is not mem itself
 	now time.Time
 }
 
@@ -41,7 +42,11 @@ func (d *testDir) options() DirOptions {
 
 func (d *testDir) open() {
 	d.t.Helper()
-	dir, err := OpenDir(d.mem, "data", d.options())
+	fsys := d.fs
+	if fsys == nil {
+		fsys = d.mem
+	}
+	dir, err := OpenDir(fsys, "data", d.options())
 	if err != nil {
 		d.t.Fatal(err)
 	}
