@@ -97,7 +97,7 @@ func (l *memLog) raise(start int64) {
 	}
 	l.startEpoch = l.EpochAt(start - 1)
 	l.recs = slices.Clone(l.recs[start-l.start:])
-	l.start = start
+	l.start, l.flushed = start, max(l.flushed, start)
 	for len(l.cache) > 1 && l.cache[1].End <= start {
 		l.cache = l.cache[1:]
 	}

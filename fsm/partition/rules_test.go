@@ -186,6 +186,9 @@ func TestARestartedProcessStartsFromNothing(t *testing.T) {
 	require.EqualValues(t, 1, o.HighWatermark())
 	v, _ = o.fetch(2, 12, 4)
 	require.ErrorIs(t, v.Err, ErrStaleBrokerEpoch)
+	o.fetch(2, 40, 1) // known here before its registration is
+	v, _ = o.fetch(2, 30, 4)
+	require.ErrorIs(t, v.Err, ErrStaleBrokerEpoch)
 }
 
 func TestWhoMayJoinTheISR(t *testing.T) {
@@ -213,14 +216,43 @@ func TestWhoMayJoinTheISR(t *testing.T) {
 	}
 }
 
+// left takes node 3 out of the ISR a moment after it was in it, so that only its position keeps it out.
+func (o *office) left() {
+	out := record3(1, 2)
+	out.PartitionEpoch++
+	o.carry(o.OnView(out, o.b, o.log, o.now))
+}
+
 func TestANewLeaderAddsNobodyBelowItsStart(t *testing.T) { // S19, KAFKA-7128: its high watermark is stale
 	log := newMemLog(4, 4, 4, 4)
 	log.hw = 1
-	o := lead(t, log, record3(1, 2))
+	o := lead(t, log, record3(1, 2, 3))
+	o.left()
 	_, e := o.fetch(3, 13, 2)
 	require.Nil(t, e.Propose, "offsets 2 and 3 may be committed")
 	_, e = o.fetch(3, 13, 4)
 	require.NotNil(t, e.Propose)
+}
+
+func TestNobodyJoinsBelowTheHighWatermark(t *testing.T) {
+	o := lead(t, newMemLog(), record3(1, 2, 3))
+	o.left()
+	o.write(4)
+	o.fetch(2, 12, 4)
+	_, e := o.fetch(3, 13, 3)
+	require.Nil(t, e.Propose)
+	_, e = o.fetch(3, 13, 4)
+	require.NotNil(t, e.Propose)
+}
+
+func TestAProcessThatTheImageDoesNotKnowYetDoesNotJoin(t *testing.T) { // S17, S18
+	o := lead(t, newMemLog(), record3(1, 2))
+	_, e := o.fetch(3, 14, 0)
+	require.Nil(t, e.Propose, "the registered process is another one")
+	o.b[3].Epoch = 14
+	_, e = o.fetch(3, 14, 0)
+	require.NotNil(t, e.Propose)
+	require.Equal(t, metadata.BrokerEpoch{ID: 3, Epoch: 14}, e.Propose.ISR[2])
 }
 
 func TestAFollowerFarBehindDoesNotJoinAtAFrozenHighWatermark(t *testing.T) { // KAFKA-19996
@@ -291,6 +323,16 @@ func TestAcksCountCopiesAndCommits(t *testing.T) {
 	require.True(t, acked(2))
 	require.True(t, acked(3))
 	require.True(t, acked(AcksAll))
+}
+
+func TestACountBeyondTheISRWaitsForItsCopies(t *testing.T) {
+	o := lead(t, newMemLog(), record3(1, 2))
+	o.write(1)
+	o.fetch(2, 12, 1)
+	require.EqualValues(t, 1, o.HighWatermark())
+	ok, err := o.Acked(3, 0, o.log)
+	require.NoError(t, err)
+	require.False(t, ok, "committed, but on two replicas")
 }
 
 func TestWaitsEndInOrderAndOnlyWhenAcknowledged(t *testing.T) {
