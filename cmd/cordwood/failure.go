@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
-	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -87,7 +87,7 @@ func (a *app) report(err error, interrupted bool) int {
 	if err == nil {
 		return exitDone
 	}
-	if interrupted && (errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed)) {
+	if interrupted {
 		return exitInterrupted
 	}
 	var f *failure
@@ -142,7 +142,8 @@ func describe(err error) string {
 // codeOf finds the exit code of an error that did not bring one.
 func codeOf(err error) int {
 	var ke *kerr.Error
-	var ne net.Error
+	var op *net.OpError
+	var dns *net.DNSError
 	switch {
 	case errors.As(err, &ke):
 		if e, ok := errorNotes[kafkaName(ke)]; ok && e.exit != 0 {
@@ -153,7 +154,7 @@ func codeOf(err error) int {
 		return exitConfig
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op), errors.As(err, &dns), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return exitUnreachable
 	}
 	return exitOther

@@ -109,11 +109,9 @@ func writeYAML(w io.Writer, v any) error {
 	return e.Close()
 }
 
+// blockStyle lets the encoder choose how to write each value; it quotes strings that would read as something else.
 func blockStyle(n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode && len(n.Content) > 0 {
-		n.Style = 0
-	}
-	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" {
+	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
 		n.Style = 0
 	}
 	for _, c := range n.Content {
@@ -132,10 +130,10 @@ func shapeOf(t reflect.Type) any {
 			return s + " or null"
 		}
 		return shapeOf(t.Elem())
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		return []any{shapeOf(t.Elem())}
 	case reflect.Map:
-		return map[string]any{"<key>": shapeOf(t.Elem())}
+		return map[string]any{"KEY": shapeOf(t.Elem())}
 	case reflect.Struct:
 		if _, ok := reflect.New(t).Interface().(json.Marshaler); ok {
 			return "string"
@@ -166,7 +164,7 @@ func addFields(fields *shapeFields, t reflect.Type) {
 		}
 		v := shapeOf(f.Type)
 		if s, ok := v.(string); ok && strings.Contains(opts, "omitempty") {
-			v = s + ", may be absent"
+			v = strings.TrimSuffix(s, " or null") + ", may be absent"
 		}
 		*fields = append(*fields, shapeField{name, v})
 	}

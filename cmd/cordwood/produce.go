@@ -189,7 +189,7 @@ func (a *app) produce(ctx context.Context, o *produceOptions) error {
 	if err := a.print(v); err != nil {
 		return err
 	}
-	if o.ackedFile != "" && o.acksCount != 0 {
+	if o.ackedFile != "" && o.acksCount != 0 && sendErr == nil {
 		a.note("acknowledged ids are in %s   (use: cordwood verify %s %s)", o.ackedFile, o.topic, o.ackedFile)
 	}
 	switch {

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -74,11 +74,14 @@ func (a *app) reset(ctx context.Context, dir string, yes bool) error {
 	return nil
 }
 
-const propertiesFile = "meta.properties"
+const (
+	propertiesFile = "meta.properties"
+	propertiesMax  = 64 << 10
+)
 
 // describeData says whose data a directory holds, and refuses one that is no node's.
 func describeData(disk vfs.FS, dir string) (string, error) {
-	f, err := os.Open(filepath.Join(dir, propertiesFile))
+	f, err := disk.Open(filepath.Join(dir, propertiesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := disk.Stat(dir); err != nil {
 			return "", &failure{code: exitNotFound, err: err}
@@ -90,7 +93,7 @@ func describeData(disk vfs.FS, dir string) (string, error) {
 	}
 	defer f.Close()
 	properties := map[string]string{}
-	for sc := bufio.NewScanner(f); sc.Scan(); {
+	for sc := bufio.NewScanner(io.NewSectionReader(f, 0, propertiesMax)); sc.Scan(); {
 		if k, v, ok := strings.Cut(sc.Text(), "="); ok {
 			properties[k] = v
 		}

@@ -118,6 +118,7 @@ func noSubcommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	f := usage(fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()))
+	cmd.SuggestionsMinimumDistance = 2
 	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
 		f.hint = "did you mean " + cmd.CommandPath() + " " + s[0] + "?"
 	} else {
