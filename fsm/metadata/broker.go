@@ -30,7 +30,7 @@ func (s *State) registerBroker(index uint64, c *RegisterBroker) Result {
 	if old != nil && old.Incarnation == c.Broker.Incarnation {
 		return Result{Epoch: old.Epoch, Class: old.Class} // a copy of the registration that is in force
 	}
-	if err := s.checkRegistration(old, c); err != nil {
+	if err := s.head.CheckRegistration(c); err != nil {
 		return Result{Err: err}
 	}
 	b := c.Broker
@@ -54,20 +54,25 @@ func (s *State) registerBroker(index uint64, c *RegisterBroker) Result {
 	return Result{Epoch: b.Epoch, Class: b.Class}
 }
 
-func (s *State) checkRegistration(old *Broker, c *RegisterBroker) error {
-	b := &c.Broker
-	noCluster := s.head.clusterID == ""
+// CheckRegistration says why a registration would be refused, nil if it would not. A controller asks before it proposes,
+// so that a node that tries again and again does not fill the log.
+func (i *Image) CheckRegistration(c *RegisterBroker) error {
+	b, old := &c.Broker, i.Broker(c.Broker.ID)
+	noCluster := i.clusterID == ""
 	incomplete := b.ID < 0 || b.Incarnation == "" || b.DirectoryID == ""
-	wrongLevel := s.head.level < b.MinLevel || s.head.level > b.MaxLevel
+	wrongLevel := i.level < b.MinLevel || i.level > b.MaxLevel
 	late := old != nil && slices.Contains(old.Earlier, b.Incarnation)
+	copied := old != nil && old.Incarnation == b.Incarnation
 	secondProcess := old != nil && old.MayLead() && old.DirectoryID != b.DirectoryID
 	switch {
+	case copied:
+		return nil
 	case noCluster:
 		return refuse(ErrInvalidRequest, "the cluster has no id yet")
 	case incomplete:
 		return refuse(ErrInvalidRequest, "a registration needs a node id from 0, an incarnation and a directory id")
 	case wrongLevel:
-		return refuse(ErrLevel, "node %d (version %s) knows metadata levels %d to %d, the cluster is at level %d", b.ID, b.Version, b.MinLevel, b.MaxLevel, s.head.level)
+		return refuse(ErrLevel, "node %d (version %s) knows metadata levels %d to %d, the cluster is at level %d", b.ID, b.Version, b.MinLevel, b.MaxLevel, i.level)
 	case late:
 		return refuse(ErrLateIncarnation, "a newer process of node %d has registered with broker epoch %d", b.ID, old.Epoch)
 	case secondProcess:

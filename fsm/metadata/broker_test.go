@@ -10,6 +10,7 @@ func TestARegistrationIsTheSameHoweverOftenItIsSent(t *testing.T) {
 	w := newWorld(t)
 	first := w.register(1)
 	require.Equal(t, int64(w.index), first.Epoch)
+	require.NoError(t, w.s.Image().CheckRegistration(w.run[1]))
 	again := w.apply(w.run[1])
 	require.NoError(t, again.Err)
 	require.Equal(t, first.Epoch, again.Epoch)
@@ -69,6 +70,7 @@ func TestAWipedNodeComesBackOnlyWhenItsOldProcessIsGone(t *testing.T) {
 	w := newWorld(t, 1)
 	wiped := &RegisterBroker{Broker: Broker{ID: 1, Incarnation: "new", DirectoryID: "other", MinLevel: 1, MaxLevel: 1}}
 	require.ErrorIs(t, w.apply(wiped).Err, ErrDuplicateBroker)
+	require.ErrorIs(t, w.s.Image().CheckRegistration(wiped), ErrDuplicateBroker)
 	w.fence(1)
 	r := w.apply(wiped)
 	require.NoError(t, r.Err)
