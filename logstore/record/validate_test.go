@@ -232,6 +232,19 @@ func TestLinkedLZ4BlocksAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalidRecord, "Kafka's own readers cannot read them")
 }
 
+func TestPaddedNumbersAreRefused(t *testing.T) {
+	padded := func(zeros int) []byte { // a record whose offset delta 0 is written in zeros+1 bytes
+		b := append([]byte{0, 0}, bytes.Repeat([]byte{0x80}, zeros)...) // attributes, timestamp delta
+		b = append(b, 0, 1, 1, 0)                                       // the delta's end, null key and value, no headers
+		return append(binary.AppendVarint(nil, int64(len(b))), b...)
+	}
+	h := NewHeader(0, make([]NewRecord, 1))
+	for zeros, fine := range map[int]bool{0: true, 4: true, 5: false, 8: false, 10: false} {
+		_, err := ValidateProduce(AppendBatch(nil, h, padded(zeros)), lenientRules())
+		require.Equal(t, fine, err == nil, "%d: %v", zeros, err)
+	}
+}
+
 func TestExtendedSnappyIsRefused(t *testing.T) {
 	records := plain(200, 300)
 	h := NewHeader(0, records)

@@ -43,7 +43,7 @@ func (w *walker) fill() bool {
 	return n > 0
 }
 
-// varint reads a zigzag number of at most 32 bits.
+// varint reads a zigzag number of at most 32 bits, in five bytes at the most: Java readers take no longer form.
 func (w *walker) varint() (int32, bool) {
 	if w.pos < len(w.buf) {
 		if b := w.buf[w.pos]; b < 0x80 {
@@ -51,8 +51,9 @@ func (w *walker) varint() (int32, bool) {
 			return int32(b>>1) ^ -int32(b&1), true
 		}
 	}
+	start := w.at()
 	v, ok := w.varlong()
-	if v < math.MinInt32 || v > math.MaxInt32 {
+	if v < math.MinInt32 || v > math.MaxInt32 || w.at()-start > binary.MaxVarintLen32 {
 		return 0, false
 	}
 	return int32(v), ok

@@ -276,19 +276,37 @@ func (d *durable) syncDir(name string, mark int64) (released []int64) {
 			released = append(released, op.kept)
 			d.forget(keptName(op.kept))
 		}
-		switch op.kind {
-		case lineRename:
-			// Who takes back an older operation finds its place under the name that now is for ever.
-			for i := range open {
-				open[i].path, open[i].to = moved(open[i].path, op.path, op.to), moved(open[i].to, op.path, op.to)
-			}
-		case lineRemove:
-			// What happened inside is gone with it.
-			open = slices.DeleteFunc(open, func(o dirOp) bool { return strings.HasPrefix(o.path, op.path+"/") })
-		}
+		open = settle(open, op)
 	}
 	d.pending = open
 	return released
+}
+
+// settle fits the older operations that are still open to one that is durable now and will not be taken back before
+// them: what it renamed they find under the new name, and what it removed they need not look for. Going back in time,
+// its names become what they were before each of the open ones.
+func settle(open []dirOp, op dirOp) []dirOp {
+	from, to := op.path, op.to
+	for i := len(open) - 1; i >= 0; i-- {
+		o := open[i]
+		switch op.kind {
+		case lineRename:
+			open[i].path, open[i].to = moved(o.path, from, to), moved(o.to, from, to)
+		case lineRemove:
+			if strings.HasPrefix(o.path, from+"/") {
+				open = slices.Delete(open, i, i+1)
+			}
+		}
+		switch o.kind {
+		case lineRename:
+			from, to = moved(from, o.to, o.path), moved(to, o.to, o.path)
+		case lineMkdir, lineOpen:
+			if from == o.path || strings.HasPrefix(from, o.path+"/") {
+				return open // what bears these names in older operations is something else
+			}
+		}
+	}
+	return open
 }
 
 // summary is lines that add up to the same state.
