@@ -48,11 +48,10 @@ func handleProduce(h *Handlers, ctx context.Context, r *transport.Request) trans
 	p := &production{h: h, req: r.Body.(*kmsg.ProduceRequest), img: h.Metadata.Image(), listener: r.Conn.Listener}
 	p.locate()
 	if err := p.refusedWhole(); err != nil {
-		p.ask.Partitions = nil // nothing of the request may reach a log
 		for i := range p.places {
 			p.places[i].err, p.places[i].asked = err, -1
 		}
-		p.ask.Partitions = nil
+		p.ask.Partitions = nil // nothing of the request may reach a log
 	} else {
 		p.check()
 	}
