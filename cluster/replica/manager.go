@@ -37,6 +37,7 @@ type Manager struct {
 	duty    duty
 	counts  counts
 
+	launch func(f *fetcher) // starts a fetcher; steps are driven by hand in tests
 	run    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -55,6 +56,7 @@ func NewManager(opt Options) (*Manager, error) {
 		fetchers: make(map[int32]*fetcher),
 	}
 	m.run, m.cancel = context.WithCancel(context.Background())
+	m.launch = m.runFetcher
 	m.alter = newAlterQueue(m)
 	m.session.changed = make(chan struct{}, 1)
 	m.duty.left = make(chan struct{}, 1)
@@ -133,16 +135,21 @@ func (m *Manager) follow(p *Partition, leader int32) {
 	if f == nil {
 		f = newFetcher(m, leader)
 		m.fetchers[leader] = f
-		var ctx context.Context
-		ctx, f.cancel = context.WithCancel(m.run)
-		m.tasks.Add(1)
-		go func() {
-			defer m.tasks.Done()
-			f.run(ctx)
-		}()
+		m.launch(f)
 	}
 	m.mu.Unlock()
 	f.add(p)
+}
+
+// runFetcher gives f its goroutine.
+func (m *Manager) runFetcher(f *fetcher) {
+	ctx, cancel := context.WithCancel(m.run)
+	f.cancel = cancel
+	m.tasks.Add(1)
+	go func() {
+		defer m.tasks.Done()
+		f.run(ctx)
+	}()
 }
 
 // unfollow stops the fetch of a partition from every leader but keep.

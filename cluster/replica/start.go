@@ -27,22 +27,37 @@ type suspect struct {
 // opened in parallel and served as they finish. It returns when all are open, or with what could not be opened; a
 // damaged replica is queued for the controller and opened when a record shows it.
 func (m *Manager) Start(ctx context.Context, image *metadata.Image, reg Registration, found logstore.Inspection) error {
+	if err := m.enter(image, reg); err != nil {
+		return err
+	}
+	m.background(m.alter.run)
+	m.background(m.dutyLoop)
+	m.background(m.diskLoop)
+	return m.openAll(ctx, image, reg, found)
+}
+
+// enter is the barrier: nothing may touch data before it.
+func (m *Manager) enter(image *metadata.Image, reg Registration) error {
 	if image == nil || reg.BrokerEpoch <= 0 || image.Index() < uint64(reg.BrokerEpoch) {
 		return fmt.Errorf("%w: the image has not reached the registration at %d", ErrNotStarted, reg.BrokerEpoch)
 	}
 	if m.img.Load() != nil {
 		return errors.New("replicas are started already")
 	}
-	class, err := classOf(reg.Class)
-	if err != nil {
+	if _, err := classOf(reg.Class); err != nil {
 		return err
 	}
 	m.be.Store(reg.BrokerEpoch)
 	m.img.Store(image)
-	m.background(m.alter.run)
-	m.background(m.dutyLoop)
-	m.background(m.diskLoop)
+	return nil
+}
 
+// openAll brings what was found on disk to the image.
+func (m *Manager) openAll(ctx context.Context, image *metadata.Image, reg Registration, found logstore.Inspection) error {
+	class, err := classOf(reg.Class)
+	if err != nil {
+		return err
+	}
 	missing := make(map[record.PartitionID]bool, len(found.MissingHosted))
 	for _, id := range found.MissingHosted {
 		missing[id] = true
