@@ -157,7 +157,8 @@ func (b *Broker) join(starting, running context.Context) error {
 	if err := b.replicas.Start(starting, image, reg, b.inspection); err != nil {
 		return ended(starting, err)
 	}
-	b.log.Info("logs opened", "logs", len(b.inspection.Logs), "took", time.Since(began).Round(time.Millisecond))
+	b.log.Info("logs opened", "logs", len(b.inspection.Logs), "took", time.Since(began).Round(time.Millisecond).String())
+	b.session.index.Store(image.Index())
 	b.loops.Go(func() { b.applyLoop(running, image) })
 	b.registered.Store(true)
 	b.session.ready.Store(true)
@@ -237,7 +238,7 @@ func (b *Broker) drain() {
 		b.log.Warn("stopping with partitions still led", "err", err)
 		return
 	}
-	b.log.Info("leaders drained", "took", time.Since(began).Round(time.Millisecond))
+	b.log.Info("leaders drained", "took", time.Since(began).Round(time.Millisecond).String())
 }
 
 // close ends all parts, the newest first. It is safe after a start that failed half way.

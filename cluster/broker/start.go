@@ -117,7 +117,7 @@ func (b *Broker) openDir(ctx context.Context) error {
 	if err != nil {
 		return dirError(b.cfg.Node.DataDir, err)
 	}
-	b.log.Info("data directory opened", "path", b.cfg.Node.DataDir, "logs", len(b.inspection.Logs), "clean", b.inspection.Clean, "took", time.Since(began).Round(time.Millisecond))
+	b.log.Info("data directory opened", "path", b.cfg.Node.DataDir, "logs", len(b.inspection.Logs), "clean", b.inspection.Clean, "took", time.Since(began).Round(time.Millisecond).String())
 	for _, u := range b.inspection.Unknown {
 		b.log.Warn("a directory that is no partition's was left alone", "what", u)
 	}
