@@ -94,7 +94,12 @@ type followerFetch struct {
 func (m *Manager) fetchFollower(req *partition.FetchRequest) partition.PendingFetch {
 	now := m.now()
 	f := &followerFetch{m: m, req: req, deadline: now.Add(req.MaxWait), ready: make(chan struct{}, 1), only: req.SessionEpoch < 0}
-	if b := m.image().Broker(req.ReplicaID); b != nil && req.BrokerEpoch < b.Epoch {
+	image := m.image()
+	if image == nil { // not started: nothing is led here yet, whatever the others have heard
+		f.err = partition.ErrNotLeader
+		return f
+	}
+	if b := image.Broker(req.ReplicaID); b != nil && req.BrokerEpoch < b.Epoch {
 		f.err = partition.ErrStaleBrokerEpoch
 		return f
 	}
