@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -39,6 +38,9 @@ type fetching struct {
 func handleFetch(h *Handlers, ctx context.Context, r *transport.Request) transport.Response {
 	f := &fetching{h: h, req: r.Body.(*kmsg.FetchRequest), img: h.Metadata.Image(), listener: r.Conn.Listener, sequence: -1}
 	f.asker(r.Conn.Internal)
+	if f.follower {
+		return f.handleFollower(ctx)
+	}
 	var refused *kerr.Error
 	if f.open, refused = h.sessions.open(f.req, f.follower, f.img, h.now()); refused != nil {
 		resp := f.req.ResponseKind().(*kmsg.FetchResponse)
@@ -63,7 +65,7 @@ func (f *fetching) asker(internal bool) {
 	if f.req.Version >= 15 {
 		f.replica, f.epoch = f.req.ReplicaState.ID, f.req.ReplicaState.Epoch
 	}
-	f.follower = internal && f.replica >= 0
+	f.follower = internal && f.replica >= 0 && f.req.Version >= followerVersion
 	if f.follower && f.req.UnknownTags.Len() > 0 {
 		f.req.UnknownTags.Each(func(tag uint32, b []byte) {
 			if n, err := partition.DecodeInt64(b); err == nil && tag == partition.TagFetchSequence {
@@ -75,19 +77,8 @@ func (f *fetching) asker(internal bool) {
 
 // build makes the request to the replicas out of the partitions that exist.
 func (f *fetching) build() {
-	most := f.h.Node.MaxFetchBytes
-	if most <= 0 {
-		most = defaultMaxFetchBytes
-	}
+	f.limits()
 	a := &f.ask
-	a.ReplicaID, a.BrokerEpoch, a.Sequence = -1, -1, -1
-	if f.follower {
-		a.ReplicaID, a.BrokerEpoch, a.Sequence = f.replica, f.epoch, f.sequence
-	}
-	a.MaxBytes = min(max(f.req.MaxBytes, 0), most)
-	a.MinBytes = min(f.req.MinBytes, a.MaxBytes)
-	a.MaxWait = time.Duration(max(f.req.MaxWaitMillis, 0)) * time.Millisecond
-	a.Committed = f.req.IsolationLevel == committedOnly
 	list := &f.open.list
 	if err := f.refusedWhole(); err != nil {
 		list.refuse(err)

@@ -15,6 +15,7 @@ import (
 // it writes is byte for byte what kmsg would; a test compares them for every version.
 type fetchEncoder struct {
 	version  int16
+	code     int16 // of the whole answer
 	session  int32
 	sequence int64          // a follower's request number, -1 none
 	hints    *hintedLeaders // nodes for NodeEndpoints, nil none
@@ -36,7 +37,7 @@ func (e *fetchEncoder) encode(parts []fetchPart) []transport.Piece {
 	e.b = make([]byte, 0, 64+128*len(parts))
 	e.b = kbin.AppendInt32(e.b, 0) // throttle
 	if e.version >= 7 {
-		e.b = kbin.AppendInt16(e.b, 0)
+		e.b = kbin.AppendInt16(e.b, e.code)
 		e.b = kbin.AppendInt32(e.b, e.session)
 	}
 	topics := 0
