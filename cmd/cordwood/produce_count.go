@@ -28,14 +28,15 @@ const (
 // making, one under way per partition, so that order is kept. What a node refuses without having written it is sent
 // again; what may have been written is not.
 type countSink struct {
-	c           *client
-	opt         *produceOptions
-	topicID     [16]byte
-	partitions  []chan countRecord
-	partitioner kgo.TopicPartitioner
-	workers     sync.WaitGroup
-	stop        context.CancelFunc // fails what the workers still hold
-	serial      sync.Mutex         // done is called from one goroutine at a time
+	c          *client
+	opt        *produceOptions
+	topicID    [16]byte
+	partitions []chan countRecord
+	byKey      kgo.TopicPartitioner
+	turn       int32 // partition of the next record without a key
+	workers    sync.WaitGroup
+	stop       context.CancelFunc // fails what the workers still hold
+	serial     sync.Mutex         // done is called from one goroutine at a time
 }
 
 type countRecord struct {
@@ -45,7 +46,7 @@ type countRecord struct {
 
 func newCountSink(c *client, o *produceOptions, t *kmsg.MetadataResponseTopic) *countSink {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &countSink{c: c, opt: o, topicID: t.TopicID, partitioner: kgo.StickyKeyPartitioner(nil).ForTopic(o.topic), stop: stop}
+	s := &countSink{c: c, opt: o, topicID: t.TopicID, byKey: kgo.StickyKeyPartitioner(nil).ForTopic(o.topic), stop: stop}
 	for p := range t.Partitions {
 		queue := make(chan countRecord, countQueue)
 		s.partitions = append(s.partitions, queue)
@@ -57,8 +58,12 @@ func newCountSink(c *client, o *produceOptions, t *kmsg.MetadataResponseTopic) *
 
 // send puts the record into its partition's queue; it waits while that is full.
 func (s *countSink) send(ctx context.Context, r *kgo.Record, done func(*kgo.Record, error)) {
-	if s.opt.partition < 0 {
-		r.Partition = int32(s.partitioner.Partition(r, len(s.partitions)))
+	switch {
+	case s.opt.partition >= 0:
+	case r.Key != nil:
+		r.Partition = int32(s.byKey.Partition(r, len(s.partitions)))
+	default:
+		r.Partition, s.turn = s.turn, (s.turn+1)%int32(len(s.partitions))
 	}
 	r.Timestamp = time.Now().Truncate(time.Millisecond)
 	select {

@@ -47,8 +47,11 @@ func (o *produceOptions) producerOptions() []kgo.Opt {
 		kgo.ProducerLinger(0),
 		kgo.UnknownTopicRetries(-1),
 	}
-	if o.partition >= 0 {
+	switch {
+	case o.partition >= 0:
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	case o.perSecond > 0:
+		opts = append(opts, kgo.RecordPartitioner(spread()))
 	}
 	switch o.acksCount {
 	case 0:
@@ -60,6 +63,10 @@ func (o *produceOptions) producerOptions() []kgo.Opt {
 	}
 	return opts
 }
+
+// spread puts each record without a key into a partition of its own choice, where the library's default keeps to one for
+// many records: at a slow rate every partition shall see some.
+func spread() kgo.Partitioner { return kgo.UniformBytesPartitioner(1, false, true, nil) }
 
 // kgoSink sends through the library's producer: idempotent with acks=all.
 type kgoSink struct{ c *client }

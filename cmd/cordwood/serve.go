@@ -24,8 +24,7 @@ const gcPercent = 200
 var errLeash = errors.New("the parent process has gone")
 
 func newServeCommand(a *app) *cobra.Command {
-	var file string
-	var set map[string]string
+	var source configSource
 	var leash int
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -34,7 +33,7 @@ func newServeCommand(a *app) *cobra.Command {
 logs and ends. A second signal ends it at once.`,
 		Args: takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, _, err := configs.Load(configs.Path(file), set, a.environ)
+			cfg, _, err := source.load(a)
 			if err != nil {
 				return err
 			}
@@ -44,8 +43,7 @@ logs and ends. A second signal ends it at once.`,
 			return serve(cmd.Context(), cfg, a.err)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (default "+configs.DefaultPath+" if it exists)")
-	cmd.Flags().StringToStringVar(&set, "set", nil, "a setting, such as --set node.id=2; over environment and file")
+	source.register(cmd)
 	cmd.Flags().IntVar(&leash, "leash", 0, "file descriptor of a pipe; the node ends at once when its other end is closed")
 	_ = cmd.Flags().MarkHidden("leash")
 	return cmd
@@ -69,8 +67,8 @@ func serve(ctx context.Context, cfg *configs.Config, out io.Writer) error {
 		debug.SetGCPercent(gcPercent)
 	}
 	logger := newLogger(cfg.Log, out)
-	logger.Info("cordwood starts", "version", version, "node", cfg.Node.ID, "cluster", cfg.Cluster.Name, "data_dir", cfg.Node.DataDir)
-	b, err := broker.New(broker.Options{Config: cfg, Version: version, Logger: logger})
+	logger.Info("cordwood starts", "version", buildVersion(), "node", cfg.Node.ID, "cluster", cfg.Cluster.Name, "data_dir", cfg.Node.DataDir)
+	b, err := broker.New(broker.Options{Config: cfg, Version: buildVersion(), Logger: logger})
 	if err != nil {
 		return err
 	}
