@@ -34,8 +34,8 @@ type Controller struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	node *node
-	fsm  *fsm.FSM
+	node    *node
+	machine *machine
 
 	ready    atomic.Bool // node.raft is set
 	hasState atomic.Bool // raft's store held something at start, or was bootstrapped
@@ -59,7 +59,7 @@ func New(opt Options) (*Controller, error) {
 	}
 	c := &Controller{opt: opt, log: opt.Logger, slots: make(chan struct{}, maxProposals)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.fsm = fsm.New(fsm.Options{Publish: c.publish, Fatal: c.die})
+	c.machine = &machine{FSM: fsm.New(fsm.Options{Publish: c.publish, Fatal: c.die})}
 	c.metrics = newMetrics(c)
 	if opt.Registerer != nil {
 		if err := c.metrics.register(opt.Registerer); err != nil {
@@ -83,7 +83,7 @@ func (c *Controller) Start(_ context.Context) error {
 		c.node = nil
 		return errors.Join(err, n.close())
 	}
-	if err := n.start(c.fsm, s, addressBook{c}); err != nil {
+	if err := n.start(c.machine, s, addressBook{c}); err != nil {
 		c.node = nil
 		return errors.Join(err, n.close())
 	}
@@ -163,7 +163,7 @@ func (c *Controller) die(err error) {
 }
 
 // Image is the newest applied image. Never nil.
-func (c *Controller) Image() *metadata.Image { return c.fsm.Image() }
+func (c *Controller) Image() *metadata.Image { return c.machine.Image() }
 
 // publish gets every new image from the state machine, on raft's own goroutine: nothing here blocks.
 func (c *Controller) publish(image *metadata.Image, delta metadata.Delta) {

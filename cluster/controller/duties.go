@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,9 +65,20 @@ func (k *dutyKeeper) note(delta metadata.Delta) {
 		k.moved[id] = struct{}{}
 	}
 	k.mu.Unlock()
-	if delta.Full || delta.New.LeaderlessCount() > 0 {
+	if delta.Full || len(delta.Brokers) > 0 || anyLeaderless(delta) {
 		k.poke()
 	}
+}
+
+// anyLeaderless says that a partition that changed has no leader now.
+func anyLeaderless(delta metadata.Delta) bool {
+	if delta.New.LeaderlessCount() == 0 {
+		return false
+	}
+	return slices.ContainsFunc(delta.Partitions, func(id record.PartitionID) bool {
+		p := delta.New.Partition(id)
+		return p != nil && p.Leader == metadata.NoNode
+	})
 }
 
 // report takes what a replica says of its log.

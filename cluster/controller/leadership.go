@@ -128,7 +128,7 @@ func (c *Controller) watchLeadership() {
 	}
 }
 
-// watchdog stops the process when raft's store hangs or raft is stuck in a transfer of leadership: raft itself would
+// watchdog stops the process when raft's store or the state machine hangs, or raft is stuck in a transfer of leadership: raft itself would
 // stay leader for ever (its heartbeats are another goroutine's), and the cluster would have a controller that does nothing.
 func (c *Controller) watchdog() {
 	tick := time.NewTicker(time.Second)
@@ -152,11 +152,15 @@ func (c *Controller) stuck(now time.Time) error {
 	if c.node.raft.State() != raft.Leader {
 		transfer = 0
 	}
-	return judgeStuck(c.node.store.stalled(now), transfer, c.opt.StallLimit)
+	return judgeStuck(c.node.store.stalled(now), c.machine.busy(now), transfer, c.opt.StallLimit)
 }
 
-// judgeStuck: a store write that has been going on for write, a leader that refuses commands for transfer.
-func judgeStuck(write, transfer, limit time.Duration) error {
+// judgeStuck: a store write that has been going on for write, the state machine for apply, a leader that refuses
+// commands for transfer.
+func judgeStuck(write, apply, transfer, limit time.Duration) error {
+	if apply > limit {
+		return fmt.Errorf("metadata: applying one batch has been going on for %s", apply.Round(time.Second))
+	}
 	if write > limit {
 		return fmt.Errorf("raft store: a write has been going on for %s: the disk hangs", write.Round(time.Second))
 	}

@@ -119,6 +119,9 @@ func (n *node) bootstrap(advertise, directoryID string) error {
 // close stops raft, the network and the store, in this order.
 func (n *node) close() error {
 	var errs []error
+	if n.stream != nil {
+		n.stream.stopDialling()
+	}
 	if n.raft != nil {
 		errs = append(errs, n.raft.Shutdown().Error())
 	}

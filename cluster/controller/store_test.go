@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"cordwood/fsm"
 	"cordwood/fsm/metadata"
 )
 
@@ -90,9 +91,25 @@ func TestAWriteThatHangsAndATransferThatDoesNotEndAreFatal(t *testing.T) {
 	leaders.transferOver()
 	require.Zero(t, leaders.transferStuck(now.Add(time.Hour)))
 
-	require.NoError(t, judgeStuck(time.Second, time.Second, time.Second))
-	require.ErrorContains(t, judgeStuck(time.Second+1, 0, time.Second), "disk hangs")
-	require.ErrorContains(t, judgeStuck(0, time.Second+1, time.Second), "transfer stuck")
+	require.NoError(t, judgeStuck(time.Second, time.Second, time.Second, time.Second))
+	require.ErrorContains(t, judgeStuck(time.Second+1, 0, 0, time.Second), "disk hangs")
+	require.ErrorContains(t, judgeStuck(0, time.Second+1, 0, time.Second), "applying")
+	require.ErrorContains(t, judgeStuck(0, 0, time.Second+1, time.Second), "transfer stuck")
+}
+
+func TestAStateMachineThatHangsIsSeen(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	m := &machine{FSM: fsm.New(fsm.Options{Publish: func(*metadata.Image, metadata.Delta) { close(entered); <-leave }})}
+	data, err := metadata.EncodeCommand(&metadata.SetCluster{ClusterID: "c", Level: metadata.LatestLevel})
+	require.NoError(t, err)
+	require.Zero(t, m.busy(time.Now()))
+	done := make(chan any, 1)
+	go func() { done <- m.Apply(&raft.Log{Index: 1, Type: raft.LogCommand, Data: data}) }()
+	<-entered
+	require.Greater(t, m.busy(time.Now().Add(time.Hour)), time.Minute)
+	close(leave)
+	require.NoError(t, (<-done).(metadata.Result).Err)
+	require.Zero(t, m.busy(time.Now().Add(time.Hour)))
 }
 
 func TestTheFormerLeaderIsRememberedWithItsLastContact(t *testing.T) {

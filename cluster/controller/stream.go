@@ -21,9 +21,11 @@ const (
 )
 
 const (
-	helloTimeout     = 5 * time.Second // for everything before a connection is handed to raft
-	maxDirectoryID   = 64              // bytes of the text form
-	maxPendingHellos = 256             // connections that have not said what they are
+	helloTimeout     = 5 * time.Second        // for everything before a connection is handed to raft
+	dialOnce         = time.Second            // one attempt to reach a server
+	dialAgain        = 100 * time.Millisecond // between two
+	maxDirectoryID   = 64                     // bytes of the text form
+	maxPendingHellos = 256                    // connections that have not said what they are
 )
 
 // raftAddress is the address of a server in raft's configuration: the advertised name and port, and the directory id of
@@ -67,6 +69,8 @@ type stream struct {
 	accepted chan net.Conn
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
+	dials    context.Context // ends before raft stops
+	hangUp   context.CancelFunc
 	hellos   chan struct{} // one token for every connection that has not said what it is
 	wait     sync.WaitGroup
 
@@ -87,6 +91,7 @@ func openStream(bind string, advertise string, directoryID string, answer func(c
 		accepted: make(chan net.Conn), hellos: make(chan struct{}, maxPendingHellos), conns: map[net.Conn]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.dials, s.hangUp = context.WithCancel(s.ctx)
 	s.wait.Add(1)
 	go s.acceptLoop()
 	return s, nil
@@ -219,13 +224,34 @@ type advertised string
 func (a advertised) Network() string { return "tcp" }
 func (a advertised) String() string  { return string(a) }
 
-// Dial connects to a server, resolving its name now.
+// Dial connects to a server, resolving its name at every attempt. A server that is down is tried again until timeout:
+// raft waits longer and longer after every failure it is told of, up to ten seconds, and would so come late to a server
+// that has just come back.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	hostPort, directoryID := splitRaftAddress(address)
 	if len(directoryID) > maxDirectoryID {
 		return nil, fmt.Errorf("raft: dial %s: directory id longer than %d bytes", address, maxDirectoryID)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	ctx, cancel := context.WithTimeout(s.dials, timeout)
+	defer cancel()
+	for {
+		conn, err := s.greet(ctx, hostPort, directoryID)
+		if err == nil {
+			return conn, nil
+		}
+		t := time.NewTimer(dialAgain)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, err
+		}
+	}
+}
+
+// greet makes one attempt to connect to the server with this directory at a name and port.
+func (s *stream) greet(ctx context.Context, hostPort, directoryID string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialOnce)
 	defer cancel()
 	conn, err := s.dial(ctx, "tcp", hostPort)
 	if err != nil {
@@ -247,6 +273,9 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 	}
 	return conn, nil
 }
+
+// stopDialling ends dials under way and makes further ones fail, so that raft can stop.
+func (s *stream) stopDialling() { s.hangUp() }
 
 // Close stops listening, ends every accepted connection and waits for the stream's goroutines. It may be called twice.
 func (s *stream) Close() error {

@@ -119,7 +119,7 @@ func (k *voterKeeper) facts(ctx context.Context) (voterFacts, uint64, error) {
 	maps.DeleteFunc(k.since, func(id raft.ServerID, at time.Time) bool { return !known[id] && now.Sub(at) >= voterFresh })
 	return voterFacts{
 		Now: now, Self: c.node.id, ClusterID: c.clusterID(), Servers: servers, Commit: c.node.raft.CommitIndex(),
-		Answers: maps.Clone(k.answers), Since: maps.Clone(k.since), Limit: c.opt.Voters, ReplaceAfter: c.opt.VoterReplaceAfter,
+		Answers: maps.Clone(k.answers), Since: maps.Clone(k.since), Limit: c.opt.Voters, ReplaceAfter: c.opt.VoterReplaceAfter, Fresh: voterFresh,
 	}, index, nil
 }
 
@@ -183,6 +183,7 @@ func (c *Controller) RemoveVoter(ctx context.Context, node int32) error {
 		if err != nil {
 			return err
 		}
+		facts.Fresh = 0 // who has just been stopped is silent in this very round
 		change, err := planRemoval(facts, node)
 		if change == nil || err != nil {
 			return err

@@ -23,6 +23,7 @@ type voterFacts struct {
 
 	Limit        int
 	ReplaceAfter time.Duration
+	Fresh        time.Duration // an answer older than this says nothing about now
 }
 
 // heard is an answer with its time.
@@ -32,7 +33,7 @@ type heard struct {
 }
 
 const (
-	voterFresh  = 3 * time.Second // an answer older than this says nothing about now
+	voterFresh  = 3 * time.Second // Fresh for the regular care
 	caughtUpLag = 64              // entries that a caught-up server may be behind the leader's commit index
 )
 
@@ -57,7 +58,7 @@ type voterChange struct {
 // live says that a server answered lately; the leader itself is.
 func (f *voterFacts) live(id raft.ServerID) bool {
 	h, ok := f.Answers[id]
-	return id == f.Self || ok && f.Now.Sub(h.at) < voterFresh
+	return id == f.Self || ok && f.Now.Sub(h.at) <= f.Fresh
 }
 
 // caughtUp says that a server answered lately and has what the leader has committed, but for a little.

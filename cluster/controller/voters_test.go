@@ -15,7 +15,7 @@ type voterWorld struct{ voterFacts }
 func newVoterWorld() *voterWorld {
 	now := time.Unix(5000, 0)
 	return &voterWorld{voterFacts{
-		Now: now, Self: "1.a", ClusterID: "c", Commit: 1000, Limit: 3, ReplaceAfter: 10 * time.Minute,
+		Now: now, Self: "1.a", ClusterID: "c", Commit: 1000, Limit: 3, ReplaceAfter: 10 * time.Minute, Fresh: voterFresh,
 		Answers: map[raft.ServerID]heard{}, Since: map[raft.ServerID]time.Time{},
 	}}
 }
