@@ -20,9 +20,8 @@ func (c *Controller) BrokerHeartbeat(ctx context.Context, req *kmsg.BrokerHeartb
 		return resp
 	}
 	err := r.heartbeat(ctx, req, closed, resp)
-	if resp.ErrorCode = code(err); err != nil {
-		r.log.Info("heartbeat refused", "node", req.BrokerID, "err", err)
-	}
+	resp.ErrorCode = code(err)
+	r.refusal(req.BrokerID, "heartbeat", err)
 	return resp
 }
 
@@ -55,7 +54,7 @@ func (r *reign) heartbeat(ctx context.Context, req *kmsg.BrokerHeartbeatRequest,
 	}
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= b.Epoch
 	resp.IsFenced = b.Fenced
-	resp.ShouldShutdown = req.WantShutdown && b.Draining && !leadsAny(image, b.ID)
+	resp.ShouldShutdown = req.WantShutdown && (b.Draining || b.Fenced) && !leadsAny(image, b.ID)
 	answer := metadata.HeartbeatAnswer{Index: image.Index(), WantReports: r.duties.wants(b.ID)}
 	resp.UnknownTags.Set(metadata.TagHeartbeatAnswer, answer.Encode())
 	return nil

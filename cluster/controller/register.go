@@ -32,25 +32,32 @@ func (c *Controller) BrokerRegistration(ctx context.Context, req *kmsg.BrokerReg
 		return resp
 	}
 	if id := c.Image().ClusterID(); req.ClusterID != "" && req.ClusterID != id {
-		r.log.Info("registration refused", "node", req.BrokerID, "err", fmt.Sprintf("its directory is of cluster %s, this one is %s", req.ClusterID, id))
+		r.refusal(req.BrokerID, "registration", fmt.Errorf("its directory is of cluster %s, this one is %s", req.ClusterID, id))
 		resp.ErrorCode = kerr.InconsistentClusterID.Code
 		return resp
 	}
-	cmd, err := registration(req)
-	var res metadata.Result
-	if err == nil {
-		res, err = c.Propose(ctx, cmd)
+	epoch, err := c.register(ctx, req)
+	r.refusal(req.BrokerID, "registration", err)
+	if resp.ErrorCode = code(err); err == nil {
+		resp.BrokerEpoch = epoch
 	}
+	return resp
+}
+
+// register proposes a registration that the image would take, and gives its broker epoch.
+func (c *Controller) register(ctx context.Context, req *kmsg.BrokerRegistrationRequest) (int64, error) {
+	cmd, err := registration(req)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Image().CheckRegistration(cmd); err != nil {
+		return 0, err
+	}
+	res, err := c.Propose(ctx, cmd)
 	if err == nil {
 		err = res.Err
 	}
-	if err != nil {
-		r.log.Info("registration refused", "node", req.BrokerID, "err", err)
-		resp.ErrorCode = code(err)
-		return resp
-	}
-	resp.BrokerEpoch = res.Epoch
-	return resp
+	return res.Epoch, err
 }
 
 // registration makes the command of a request.

@@ -14,6 +14,7 @@ import (
 const (
 	reignRetry = 200 * time.Millisecond // between attempts to begin serving
 	maxNews    = 4096                   // events that wait to be logged
+	maxRefused = 1024                   // nodes whose last refusal is remembered
 )
 
 // reign is one stretch of time in which this node leads raft. It owns all that only the controller knows; none of it
@@ -27,9 +28,10 @@ type reign struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	mu     sync.Mutex // guards ending and the growth of wait
-	ending bool
-	wait   sync.WaitGroup
+	mu      sync.Mutex // guards what follows, and the growth of wait
+	ending  bool
+	refused map[int32]string // by node: the last refusal of a registration or heartbeat that was logged
+	wait    sync.WaitGroup
 
 	serving atomic.Bool // the barrier has passed and the cluster has an id
 
@@ -42,7 +44,7 @@ type reign struct {
 }
 
 func newReign(c *Controller, term uint64) *reign {
-	r := &reign{c: c, log: c.log.With("term", term), term: term, begun: time.Now(), ended: make(chan struct{}), news: make(chan metadata.Event, maxNews)}
+	r := &reign{c: c, log: c.log.With("term", term), term: term, begun: time.Now(), ended: make(chan struct{}), refused: map[int32]string{}, news: make(chan metadata.Event, maxNews)}
 	r.ctx, r.cancel = context.WithCancel(c.ctx)
 	r.sessions = newSessionKeeper(r)
 	r.changes = newChangeQueue(r)
@@ -114,6 +116,26 @@ func (r *reign) takeOffice() bool {
 		}
 	}
 	return r.ctx.Err() == nil
+}
+
+// refusal logs why a node is not served, once for each reason: it tries again and again.
+func (r *reign) refusal(node int32, what string, err error) {
+	why := ""
+	if err != nil {
+		why = what + " refused: " + err.Error()
+	}
+	r.mu.Lock()
+	known := r.refused[node] == why
+	switch {
+	case why == "":
+		delete(r.refused, node)
+	case len(r.refused) < maxRefused:
+		r.refused[node] = why
+	}
+	r.mu.Unlock()
+	if !known && why != "" {
+		r.log.Info(why, "node", node)
+	}
 }
 
 // barrier says that every entry committed before this reign has been applied here.
