@@ -30,6 +30,7 @@ func TestRestartClasses(t *testing.T) {
 		"clean, but sizes do not match":   {func(c *RegisterBroker) { c.Mismatch = true }, RestartLossyMedia},
 		"no session file":                 {func(c *RegisterBroker) { c.Earlier = nil }, RestartLossyMedia},
 		"a snapshot of an older disk":     {func(c *RegisterBroker) { c.Earlier[0].ID = "older" }, RestartLossyMedia},
+		"a session file on another disk":  {func(c *RegisterBroker) { c.Broker.DirectoryID = "other"; c.Clean = true }, RestartLossyMedia},
 		"an empty disk with a clean flag": {func(c *RegisterBroker) { c.Earlier = nil; c.Clean = true }, RestartLossyMedia},
 		"a start between that never arrived": {func(c *RegisterBroker) {
 			c.Earlier = append([]EarlierIncarnation{{ID: "lost", SameBoot: true}}, c.Earlier...)
@@ -39,6 +40,7 @@ func TestRestartClasses(t *testing.T) {
 			w := newWorld(t, 1)
 			before := w.s.Image().Broker(1)
 			require.Equal(t, RestartLossyMedia, before.Class, "the very first registration")
+			w.fence(1)
 			r := w.restart(1, c.change)
 			require.Equal(t, c.want, r.Class)
 			b := w.s.Image().Broker(1)

@@ -136,7 +136,7 @@ func TestTheClusterIdAndTheLevelNeverGoBack(t *testing.T) {
 	require.NoError(t, w.apply(&SetCluster{ClusterID: "c", Level: 1}).Err)
 	require.ErrorIs(t, w.apply(&SetCluster{ClusterID: "other", Level: 1}).Err, ErrInvalidRequest)
 	require.Equal(t, "c", w.s.Image().ClusterID())
-	require.ErrorIs(t, w.apply(&SetLevel{Level: 0}).Err, ErrLevel)
+	require.ErrorContains(t, w.apply(&SetLevel{Level: 0}).Err, "a level never falls")
 	require.ErrorIs(t, w.apply(&SetLevel{Level: LatestLevel + 1}).Err, ErrLevel)
 	require.NoError(t, w.apply(&SetLevel{Level: LatestLevel}).Err)
 	require.Equal(t, LatestLevel, w.s.Image().Level())
