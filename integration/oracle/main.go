@@ -3,6 +3,8 @@
 //	oracle record  -b ADDR -out DIR [-only PREFIXES]       ask, write one JSON file a scenario
 //	oracle compare -b ADDR -fixtures DIR [-only PREFIXES] [-explained FILE] [-v]
 //	                                                     ask again, print every step whose answer differs; exit 1 if any
+//	oracle node    -bin PATH -fixtures DIR [-only PREFIXES] [-explained FILE] [-v]
+//	                                                     compare with a fresh node of ours, started for it
 //	oracle list                                          the scenarios
 //	oracle proxy   -listen ADDR -b ADDR -out FILE        pass clients on, write their request frames
 //	oracle replay  -b ADDR -fixtures FILE                send recorded frames again; every answer must decode
@@ -44,72 +46,101 @@ func main() {
 	fix := fs.String("fixtures", "", "directory of recorded answers")
 	only := fs.String("only", "", "prefixes of scenario names, with commas between")
 	explained := fs.String("explained", "", "compare: file of differences that are meant")
+	bin := fs.String("bin", "bin/cordwood", "node: the binary to start")
 	listen := fs.String("listen", "127.0.0.1:9092", "proxy: address to listen on")
 	verbose := fs.Bool("v", false, "print every step")
 	_ = fs.Parse(os.Args[2:]) // exits on errors
+	names := chosen(*only)
 	switch os.Args[1] {
 	case "proxy":
 		proxy(*listen, *addr, *out)
 	case "replay":
 		replay(*addr, *fix)
-		return
+	case "list":
+		for _, n := range names {
+			fmt.Println(n)
+		}
+	case "record":
+		record(*addr, *out, names)
+	case "compare":
+		exit(compare(*addr, *fix, names, readExplained(*explained), *verbose))
+	case "node":
+		exit(compareNode(*bin, *fix, names, readExplained(*explained), *verbose))
+	default:
+		must(fmt.Errorf("unknown command %q", os.Args[1]))
 	}
+}
 
-	names := make([]string, 0, len(scenarios))
+func exit(differ int) {
+	if differ > 0 {
+		os.Exit(1)
+	}
+}
+
+// chosen gives the scenarios whose names have one of the prefixes, sorted.
+func chosen(prefixes string) []string {
+	var names []string
 	for n := range scenarios {
-		for _, p := range strings.Split(*only, ",") {
-			if strings.HasPrefix(n, p) {
-				names = append(names, n)
-				break
-			}
+		if slices.ContainsFunc(strings.Split(prefixes, ","), func(p string) bool { return strings.HasPrefix(n, p) }) {
+			names = append(names, n)
 		}
 	}
 	sort.Strings(names)
-	known := readExplained(*explained)
-	differ, steps, silent := 0, 0, 0
+	return names
+}
+
+// record asks and writes one file of answers a scenario.
+func record(addr, out string, names []string) {
+	must(os.MkdirAll(out, 0o755))
 	for _, n := range names {
-		if os.Args[1] == "list" {
-			fmt.Println(n)
+		r := newRun(addr, n)
+		r.play(scenarios[n])
+		must(os.WriteFile(filepath.Join(out, n+".json"), encode(r.steps), 0o644))
+		fmt.Printf("%-28s %d steps\n", n, len(r.steps))
+	}
+}
+
+// compare asks, prints what differs from the recorded answers without being explained, and counts it.
+func compare(addr, fixtures string, names []string, known differences, verbose bool) (differ int) {
+	steps, silent := 0, 0
+	for _, n := range names {
+		want, err := recorded(fixtures, n, known)
+		if err != nil {
+			fmt.Printf("%-28s no fixture: %v\n", n, err)
+			differ++
 			continue
 		}
-		r := newRun(*addr, n)
+		r := newRun(addr, n)
 		r.extra = known.extra
 		r.play(scenarios[n])
-		steps += len(r.steps)
-		switch os.Args[1] {
-		case "record":
-			must(os.MkdirAll(*out, 0o755))
-			must(os.WriteFile(filepath.Join(*out, n+".json"), encode(r.steps), 0o644))
-			fmt.Printf("%-28s %d steps\n", n, len(r.steps))
-		case "compare":
-			raw, err := os.ReadFile(filepath.Join(*fix, n+".json"))
-			if err != nil {
-				fmt.Printf("%-28s no fixture\n", n)
-				differ++
-				continue
-			}
-			var want []Step
-			must(json.Unmarshal(raw, &want))
-			for i := range want {
-				want[i].Answer = without(want[i].Answer, known.absent)
-			}
-			d, e := diff(n, want, r.steps, known.meant, *verbose)
-			differ, silent = differ+d, silent+e
-			fmt.Printf("%-28s %d steps, %d differ, %d explained\n", n, len(r.steps), d, e)
+		d, e := diff(n, want, r.steps, known.meant, verbose)
+		steps, differ, silent = steps+len(r.steps), differ+d, silent+e
+		fmt.Printf("%-28s %d steps, %d differ, %d explained\n", n, len(r.steps), d, e)
+	}
+	for _, m := range known.meant {
+		if !m.used && slices.Contains(names, m.scenario) {
+			fmt.Printf("%s: the line on %q explains nothing\n", m.scenario, m.step)
+			differ++
 		}
 	}
-	if os.Args[1] == "compare" {
-		for _, m := range known.meant {
-			if !m.used && slices.Contains(names, m.scenario) {
-				fmt.Printf("%s: the line on %q explains nothing\n", m.scenario, m.step)
-				differ++
-			}
-		}
-		fmt.Printf("steps %d differ %d explained %d\n", steps, differ, silent)
-		if differ > 0 {
-			os.Exit(1)
-		}
+	fmt.Printf("steps %d differ %d explained %d\n", steps, differ, silent)
+	return differ
+}
+
+// recorded reads the answers of a scenario, without the APIs that are known to be absent.
+func recorded(fixtures, scenario string, known differences) ([]Step, error) {
+	raw, err := os.ReadFile(filepath.Join(fixtures, scenario+".json"))
+	if err != nil {
+		return nil, err
 	}
+	var want []Step
+	if err := json.Unmarshal(raw, &want); err != nil {
+		return nil, err
+	}
+	for i := range want {
+		want[i].Answer = without(want[i].Answer, known.absent)
+	}
+	return want, nil
 }
 
 func must(err error) {
