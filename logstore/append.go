@@ -267,6 +267,9 @@ func (l *Log) account(h *record.Header, b []byte) error {
 			}
 		}
 		txn, aborted = l.producers.apply(h, m)
+		if l.producers.unstable() {
+			l.unstable.Store(true)
+		}
 	}
 	recent := v.recent
 	if len(recent) >= batchesRecent {

@@ -128,27 +128,46 @@ type hostedEntry struct {
 	id    record.PartitionID
 }
 
+// hostedHeader is the first line of the file `hosted`: its version.
+const hostedHeader = "0\n"
+
+// encodeHosted writes entries as lines, which may be appended to the file.
 func encodeHosted(rows []hostedEntry) []byte {
-	b := fmt.Appendf(nil, "0\n%d\n", len(rows))
+	var b []byte
 	for _, r := range rows {
 		b = fmt.Appendf(b, "%s %d %s\n", r.topic, r.id.Partition, r.id.Topic)
 	}
 	return b
 }
 
-func decodeHosted(b []byte) (map[record.PartitionID]string, error) {
-	rows, err := decodeCheckpoint(b, 3)
-	if err != nil {
-		return nil, err
+// decodeHosted reads the file `hosted`. A last line without its end was never acknowledged and does not count; size is
+// the bytes that do.
+func decodeHosted(b []byte) (m map[record.PartitionID]string, size int64, err error) {
+	m = map[record.PartitionID]string{}
+	if len(b) == 0 {
+		return m, 0, nil
 	}
-	m := make(map[record.PartitionID]string, len(rows))
-	for _, row := range rows {
+	rest, ok := strings.CutPrefix(string(b), hostedHeader)
+	if !ok {
+		return nil, 0, fmt.Errorf("%w: version %.20q", errCheckpoint, b)
+	}
+	size = int64(len(hostedHeader))
+	for line := range strings.Lines(rest) {
+		text, whole := strings.CutSuffix(line, "\n")
+		if !whole {
+			break
+		}
+		row := strings.Split(text, " ")
+		if len(row) != 3 {
+			return nil, 0, fmt.Errorf("%w: line %.80q", errCheckpoint, text)
+		}
 		p, err1 := strconv.ParseInt(row[1], 10, 32)
 		t, err2 := record.ParseTopicID(row[2])
 		if err1 != nil || err2 != nil || p < 0 {
-			return nil, fmt.Errorf("%w: line %q", errCheckpoint, row)
+			return nil, 0, fmt.Errorf("%w: line %q", errCheckpoint, row)
 		}
 		m[record.PartitionID{Topic: t, Partition: int32(p)}] = row[0]
+		size += int64(len(line))
 	}
-	return m, nil
+	return m, size, nil
 }

@@ -70,7 +70,8 @@ type Dir struct {
 	files        sync.Mutex
 	stored       session // what session.json says, but for the logs' ends
 	written      map[string]string
-	hostedDirty  bool
+	hostedSize   int64     // bytes of the file of hosted entries that count
+	hostedDirty  bool      // it has entries too much
 	checked      time.Time // when the disk's usage was last looked at
 	kafkaWritten time.Time // when Kafka's checkpoint files were last replaced
 	retained     time.Time // when retention was last applied
@@ -198,9 +199,12 @@ func (d *Dir) loadMeta() error {
 
 // loadCheckpoints reads the hosted entries and every checkpoint.
 func (d *Dir) loadCheckpoints() error {
-	var err error
-	if d.hosted, err = loadText(d, hostedFile, decodeHosted); err != nil {
+	b, err := readFile(d.fs, d.file(hostedFile), smallFileMax)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if d.hosted, d.hostedSize, err = decodeHosted(b); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnknownFormat, hostedFile, err)
 	}
 	if d.claims, err = loadText(d, hintsFile, decodeHints); err != nil {
 		return err
@@ -393,7 +397,7 @@ func (in *inspector) one(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		in.found = append(in.found, f)
-	case errors.Is(err, errProperties) || errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, errProperties) || errors.Is(err, errSwap) || errors.Is(err, fs.ErrNotExist):
 		in.out = append(in.out, fmt.Sprintf("%s: %v", tp.dirName(), err))
 	default:
 		in.err = err

@@ -14,35 +14,60 @@ import (
 	"cordwood/logstore/record"
 )
 
-// Host writes down, durably and for many partitions at once, that copies of them are about to be here. Create does it for
-// its own; a topic of many partitions saves writes by one call before.
+// Host writes down, durably, that copies of partitions are about to be here. Create does it for its own; a topic of many
+// partitions saves fsyncs by one call before.
 func (d *Dir) Host(topic string, ids ...record.PartitionID) error {
 	d.files.Lock()
 	defer d.files.Unlock()
+	var rows []hostedEntry
 	d.mu.Lock()
-	hosted := maps.Clone(d.hosted)
-	d.mu.Unlock()
-	changed := false
 	for _, id := range ids {
-		if hosted[id] != topic {
-			hosted[id], changed = topic, true
+		if d.hosted[id] != topic {
+			rows = append(rows, hostedEntry{topic, id})
 		}
 	}
-	if !changed {
+	d.mu.Unlock()
+	if len(rows) == 0 {
 		return nil
 	}
-	return d.writeHosted(hosted)
-}
-
-// writeHosted replaces the hosted entries. files is held.
-func (d *Dir) writeHosted(hosted map[record.PartitionID]string) error {
-	if err := d.failed(replaceFile(d.fs, d.file(hostedFile), encodeHosted(sortedHosted(hosted)), true)); err != nil {
-		return err
+	if err := d.failed(d.appendHosted(encodeHosted(rows))); err != nil {
+		return fmt.Errorf("host %s: %w", topic, err)
 	}
 	d.mu.Lock()
-	d.hosted = hosted
-	d.mu.Unlock()
-	d.hostedDirty = false
+	defer d.mu.Unlock()
+	for _, r := range rows {
+		d.hosted[r.id] = r.topic
+	}
+	return nil
+}
+
+// appendHosted adds lines to the file of hosted entries: the cost is that of the new ones. files is held.
+func (d *Dir) appendHosted(lines []byte) error {
+	if d.hostedSize == 0 {
+		return d.rewriteHosted(lines)
+	}
+	f, err := d.fs.OpenReadWrite(d.file(hostedFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(lines, d.hostedSize); err != nil {
+		return errors.Join(err, f.Truncate(d.hostedSize))
+	}
+	if err := syncFile(f); err != nil {
+		return err
+	}
+	d.hostedSize += int64(len(lines))
+	return nil
+}
+
+// rewriteHosted replaces the file of hosted entries. files is held.
+func (d *Dir) rewriteHosted(lines []byte) error {
+	b := append([]byte(hostedHeader), lines...)
+	if err := replaceFile(d.fs, d.file(hostedFile), b, true); err != nil {
+		return err
+	}
+	d.hostedSize, d.hostedDirty = int64(len(b)), false
 	return nil
 }
 
@@ -72,8 +97,8 @@ func (d *Dir) Create(topic string, id record.PartitionID, cfg LogConfig) (*Log, 
 
 func (l *Log) create() error {
 	d := l.dir
-	if _, err := d.fs.Stat(l.path); err == nil {
-		return fmt.Errorf("directory %s: %w", l.path, fs.ErrExist)
+	if err := d.clearHalfMade(l.path); err != nil {
+		return err
 	}
 	if err := d.fs.MkdirAll(l.path); err != nil {
 		return d.failed(err)
@@ -94,6 +119,27 @@ func (l *Log) create() error {
 	l.view.Store(&view{segs: []*segment{s}})
 	l.resetActive(s)
 	return nil
+}
+
+// clearHalfMade makes way where the making of a log was interrupted; any other directory of that name is fs.ErrExist.
+func (d *Dir) clearHalfMade(dir string) error {
+	entries, err := d.fs.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if tmp := strings.HasSuffix(e.Name(), tmpSuffix); info.Size() > 0 && !tmp {
+			return fmt.Errorf("directory %s: %w", dir, fs.ErrExist)
+		}
+	}
+	return d.failed(d.fs.RemoveAll(dir))
 }
 
 // adopt takes a log that was opened or made into the directory's care.
@@ -179,9 +225,7 @@ func (d *Dir) forget(id record.PartitionID) {
 	defer d.files.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	hosted := maps.Clone(d.hosted)
-	delete(hosted, id)
-	d.hosted = hosted
+	delete(d.hosted, id)
 	delete(d.logs, id)
 	delete(d.claims, id)
 	d.hostedDirty = true
@@ -339,10 +383,10 @@ func (d *Dir) checkpoint(all bool) error {
 	}
 	if d.hostedDirty {
 		d.mu.Lock()
-		hosted := d.hosted
+		lines := encodeHosted(sortedHosted(d.hosted))
 		d.mu.Unlock()
-		if err := d.writeHosted(hosted); err != nil {
-			return err
+		if err := d.failed(d.rewriteHosted(lines)); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
 	now := d.now()

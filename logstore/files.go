@@ -31,6 +31,7 @@ const (
 	snapshotSuffix = ".snapshot"
 	deletedSuffix  = ".deleted" // a segment's file on its way out
 	cutSuffix      = ".cut"     // the shorter copy of a segment that readers still hold
+	swapSuffix     = ".swap"    // Kafka's compaction
 	tmpSuffix      = ".tmp"
 	deleteSuffix   = "-delete" // a partition's directory on its way out
 	straySuffix    = "-stray"  // a partition's directory that nobody asked for, kept for an operator

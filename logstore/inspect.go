@@ -8,6 +8,7 @@ import (
 	"math"
 	"path"
 	"sort"
+	"strings"
 
 	"cordwood/logstore/record"
 )
@@ -22,14 +23,16 @@ type Found struct {
 	path string
 	tp   topicPartition
 
-	segs   []foundSegment
-	epochs epochs   // of the file, and of the batches that were scanned
-	onDisk epochs   // of the file alone
-	state  logState // of the file, or what Kafka's files say
-	hints  hint     // checkpointed high watermark and recovery point that still hold; zero where none
-	holes  int64    // offsets below it may be missing: compaction was, or in somebody else's log may have been, there
-	hosted bool     // this program made the log, so its own files are complete
-	clean  bool     // ends and sizes are those of the clean mark: nothing was scanned
+	segs     []foundSegment
+	retired  []int64  // bases of segments that lie wholly below the start
+	epochs   epochs   // of the file, and of the batches that were scanned
+	onDisk   epochs   // of the file alone
+	state    logState // of the file, or what Kafka's files say
+	hints    hint     // checkpointed high watermark and recovery point that still hold; zero where none
+	holes    int64    // offsets below it may be missing: compaction was, or in somebody else's log may have been, there
+	halfMade bool     // its making was interrupted: partition.metadata is missing
+	hosted   bool     // this program made the log, so its own files are complete
+	clean    bool     // ends and sizes are those of the clean mark: nothing was scanned
 
 	end   int64 // offset after the last good batch
 	size  int64 // bytes of all segments as they lie there
@@ -67,18 +70,14 @@ func (f *Found) LastEpoch() int32 {
 // inspect reads one partition's directory. mark is what the clean shutdown wrote down of it, nil without a clean mark.
 func (d *Dir) inspect(name string, tp topicPartition, mark *sessionLog) (*Found, error) {
 	f := &Found{Topic: tp.topic, dir: d, path: path.Join(d.path, name), tp: tp, holes: d.holes[tp]}
-	b, err := readFile(d.fs, path.Join(f.path, partitionFile), smallFileMax)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path.Join(name, partitionFile), err)
-	}
-	topic, err := decodePartitionMetadata(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path.Join(name, partitionFile), err)
-	}
-	f.ID = record.PartitionID{Topic: topic, Partition: tp.partition}
 	if err := f.listSegments(); err != nil {
 		return nil, err
 	}
+	topic, err := f.topicID()
+	if err != nil {
+		return nil, err
+	}
+	f.ID = record.PartitionID{Topic: topic, Partition: tp.partition}
 	if err := f.readFacts(); err != nil {
 		return nil, err
 	}
@@ -92,6 +91,35 @@ func (d *Dir) inspect(name string, tp topicPartition, mark *sessionLog) (*Found,
 	return f, f.scan(mark != nil)
 }
 
+// topicID reads which topic the directory is of. A directory without that file and without a byte of records is one whose
+// making was interrupted before it was acknowledged: the hosted entry knows.
+func (f *Found) topicID() (record.TopicID, error) {
+	name := path.Join(f.path, partitionFile)
+	b, err := readFile(f.dir.fs, name, smallFileMax)
+	if errors.Is(err, fs.ErrNotExist) && f.size == 0 {
+		var found []record.TopicID
+		for id, topic := range f.dir.hosted {
+			if topic == f.Topic && id.Partition == f.tp.partition {
+				found = append(found, id.Topic)
+			}
+		}
+		if f.halfMade = len(found) == 1; f.halfMade {
+			return found[0], nil
+		}
+	}
+	if err != nil {
+		return record.TopicID{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	id, err := decodePartitionMetadata(b)
+	if err != nil {
+		return record.TopicID{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return id, nil
+}
+
+// errSwap says that Kafka's compaction was interrupted between two renames. Only Kafka knows how it goes on.
+var errSwap = errors.New("an interrupted compaction of Kafka: start and stop Kafka once on this directory")
+
 // listSegments finds the segments' files. A directory without any is an empty log at its start.
 func (f *Found) listSegments() error {
 	entries, err := f.dir.fs.ReadDir(f.path)
@@ -99,6 +127,9 @@ func (f *Found) listSegments() error {
 		return fmt.Errorf("read directory %s: %w", f.path, err)
 	}
 	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), swapSuffix) {
+			return fmt.Errorf("%s: %w", path.Join(f.path, e.Name()), errSwap)
+		}
 		base, ok := parseSegmentName(e.Name(), logSuffix)
 		if !ok {
 			continue
@@ -133,6 +164,11 @@ func (f *Found) readFacts() error {
 	}
 	if f.holes = max(f.holes, f.state.holes); !f.hosted {
 		f.holes = math.MaxInt64
+	}
+	for len(f.segs) > 1 && f.segs[1].base <= f.state.start {
+		f.retired = append(f.retired, f.segs[0].base) // and back, because that was not durable
+		f.size -= f.segs[0].size
+		f.segs = f.segs[1:]
 	}
 	f.hints = f.dir.hintFor(f.ID, f.tp, f.state)
 	b, err = readFile(f.dir.fs, path.Join(f.path, epochFile), smallFileMax)

@@ -84,9 +84,11 @@ type Log struct {
 	flushed atomic.Int64
 	damaged atomic.Pointer[string]
 	closed  atomic.Bool
-	settled atomic.Bool // an orderly shutdown has begun: no more changes
-	cuts    atomic.Uint64
-	config  atomic.Pointer[LogConfig]
+	// unstable says that a transaction may hold the last stable offset back. Set under mu before readers see its first batch.
+	unstable atomic.Bool
+	settled  atomic.Bool // an orderly shutdown has begun: no more changes
+	cuts     atomic.Uint64
+	config   atomic.Pointer[LogConfig]
 
 	slow sync.Mutex
 
@@ -193,12 +195,14 @@ func (l *Log) AppliedLoss() int32 { return l.start.Load().loss }
 // LastStableOffset is the offset below which every transaction is decided and committed; at most the high watermark.
 func (l *Log) LastStableOffset() int64 {
 	hw := l.hw.Load()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.producers.unstable() {
+	if !l.unstable.Load() {
 		return hw
 	}
-	if first := l.producers.firstUnstable(hw); first >= 0 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.producers.firstUnstable(hw)
+	l.unstable.Store(l.producers.unstable())
+	if first >= 0 {
 		return min(hw, first)
 	}
 	return hw

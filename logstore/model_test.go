@@ -209,6 +209,7 @@ func (m *model) crash() {
 	if j.Damaged && (mode == vfs.CrashKeep || m.cfg.Disk && f.kind == breakNone) {
 		m.t.Fatalf("damaged: %s", j.Reason)
 	}
+	m.t.Logf("found end %d, size %d, segments %v, start %d, hints %+v, %s", f.end, f.size, f.segs, f.state.start, f.hints, f.where)
 	m.l, err = f.Open(m.cfg, j)
 	m.check(err)
 	m.l.Repaired()

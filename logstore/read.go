@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"cordwood/logstore/record"
 )
@@ -18,29 +19,42 @@ const readTries = 8
 // maxBytes long; it may end inside a batch at that limit, as Kafka's answers do, and ends with its segment. With whole,
 // the first batch is there even where it is larger. Without, a limit below the first batch gives an empty range.
 // offset == end of log is an empty range; outside of [log start, log end] is record.ErrOffsetOutOfRange.
-func (l *Log) Read(offset int64, maxBytes int32, bound int64, whole bool) (ReadInfo, error) {
-	for try := 0; ; try++ {
-		if err := l.usable(); err != nil {
-			return ReadInfo{End: -1}, err
-		}
-		v := l.view.Load()
-		info, err := l.readView(v, offset, maxBytes, bound, whole)
+func (l *Log) Read(offset int64, maxBytes int32, bound int64, whole bool) (info ReadInfo, err error) {
+	err = l.look("read", func(v *view) error {
+		info, err = l.readView(v, offset, maxBytes, bound, whole)
 		if err == nil && l.cuts.Load() != v.cuts {
 			for _, s := range info.Spans {
 				s.Release()
 			}
-			err = errMoved
+			return errMoved
 		}
+		return err
+	})
+	if err != nil {
+		return ReadInfo{End: -1}, err
+	}
+	return info, nil
+}
+
+// look lets f read the log as it is, and again where a cut or retention came between. Bytes that are broken, or that the
+// disk refuses, make the log damaged: record.ErrDamaged.
+func (l *Log) look(op string, f func(v *view) error) error {
+	for try := 0; ; try++ {
+		if err := l.usable(); err != nil {
+			return err
+		}
+		v := l.view.Load()
+		err := f(v)
 		if err == nil || errors.Is(err, record.ErrOffsetOutOfRange) {
-			return info, err
+			return err
 		}
 		moved := errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) || l.cuts.Load() != v.cuts || l.view.Load().segs[0] != v.segs[0]
 		if !moved || try == readTries {
-			if isBroken(err) && !moved {
+			if !moved && (isBroken(err) || errors.Is(err, syscall.EIO)) {
 				l.damage(err)
 				err = fmt.Errorf("%w: %w", record.ErrDamaged, err)
 			}
-			return ReadInfo{End: -1}, l.place("read", err)
+			return l.place(op, err)
 		}
 		l.mu.Lock()   // a cut holds it to its end
 		l.mu.Unlock() //nolint:staticcheck // nothing to do inside
@@ -134,12 +148,21 @@ func (l *Log) open(v *view, i int) (*handle, error) {
 
 // Aborted lists the aborted transactions that overlap [from, upper): those a reader of committed records must know.
 // It may list more.
-func (l *Log) Aborted(from, upper int64) ([]AbortedTxn, error) {
-	var out []AbortedTxn
+func (l *Log) Aborted(from, upper int64) (out []AbortedTxn, err error) {
+	err = l.look("read aborted transactions of", func(v *view) error {
+		out, err = l.abortedIn(v, from, upper)
+		return err
+	})
+	return out, err
+}
+
+func (l *Log) abortedIn(v *view, from, upper int64) (out []AbortedTxn, err error) {
 	l.mu.Lock()
-	v := l.view.Load()
-	active := l.aborted
+	active, now := l.aborted, l.view.Load()
 	l.mu.Unlock()
+	if now.active().base != v.active().base || now.cuts != v.cuts {
+		return nil, errMoved
+	}
 	for i := v.find(from); i < len(v.segs); i++ {
 		txns := active
 		if s := v.segs[i]; i < len(v.segs)-1 {
@@ -147,11 +170,11 @@ func (l *Log) Aborted(from, upper int64) ([]AbortedTxn, error) {
 				continue
 			}
 			b, err := readFile(l.dir.fs, s.sibling(txnSuffix), smallFileMax)
-			if err == nil {
-				txns, err = decodeTxnIndex(b, s.base, s.end)
-			}
 			if err != nil {
-				return nil, l.place("read aborted transactions of", err)
+				return nil, err
+			}
+			if txns, err = decodeTxnIndex(b, s.base, s.end); err != nil {
+				return nil, err
 			}
 		}
 		for _, t := range txns {

@@ -46,6 +46,11 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 	if err := l.removeLeftovers(); err != nil {
 		return err
 	}
+	if f.halfMade {
+		if err := l.dir.failed(replaceFile(l.dir.fs, l.file(partitionFile), encodePartitionMetadata(l.id.Topic), true)); err != nil {
+			return err
+		}
+	}
 	if j.Cut || f.end < f.hints.flushed || f.end < f.hints.hw {
 		// The claims above the end are answered for; a second crash must not meet them again.
 		s := f.state
@@ -57,8 +62,14 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 	}
 	if !f.hosted {
 		s := *l.start.Load()
-		s.holes = f.end // from here on the log is ours and has none
+		s.holes = f.end // from here on the log is ours and has none, and its claims stand in our files
+		s.generation, s.hw, s.flushed = max(s.generation, 1), min(f.hints.hw, f.end), min(f.hints.flushed, f.end)
 		if err := l.writeState(s); err != nil {
+			return err
+		}
+	}
+	for _, base := range f.retired {
+		if err := l.removeSegment(l.foundSegment(base, 0)); err != nil {
 			return err
 		}
 	}
@@ -80,12 +91,6 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 		}
 		segs, size, end = []*segment{seg}, 0, start
 	}
-	for len(segs) > 1 && segs[1].base <= start { // retired, and back because that was not durable
-		if err := l.removeSegment(segs[0]); err != nil {
-			return err
-		}
-		segs = segs[1:]
-	}
 	es := f.epochs
 	for len(es) > 0 && es[len(es)-1].start > end {
 		es = es[:len(es)-1]
@@ -100,7 +105,11 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 	rebuild := l.firstToRebuild(f, segs)
 	if !f.clean { // what the process before did may still be only in the operating system's memory
 		l.dirty.epochs = l.dirty.epochs || len(f.onDisk) > 0
-		l.dirty.wasCut(segs[rebuild].base)
+		i := rebuild
+		if i > 0 && segs[i].base == f.hints.flushed {
+			i-- // a cut that ends just there
+		}
+		l.dirty.wasCut(segs[i].base)
 	}
 	if err := l.reopenActive(segs, start, size, end, rebuild); err != nil {
 		return err
@@ -160,14 +169,13 @@ func (l *Log) cutFound(f *Found, j Judgement) (segs []*segment, size int64, err 
 			keep = f.at
 		}
 		for i := len(f.segs) - 1; i >= keep; i-- {
-			s := &segment{file: segmentPath(f.path, f.segs[i].base, logSuffix), indexLife: new(atomic.Uint64)}
-			if err := l.removeSegment(s); err != nil {
+			if err := l.removeSegment(l.foundSegment(f.segs[i].base, 0)); err != nil {
 				return nil, 0, err
 			}
 		}
 	}
 	for i, s := range f.segs[:keep] {
-		seg := &segment{base: s.base, life: l.dir.lives.Add(1), file: segmentPath(f.path, s.base, logSuffix), size: s.size, maxTS: record.NoTimestamp, indexLife: new(atomic.Uint64)}
+		seg := l.foundSegment(s.base, s.size)
 		segs = append(segs, seg)
 		if i < keep-1 {
 			continue
@@ -194,6 +202,11 @@ func (l *Log) cutFound(f *Found, j Judgement) (segs []*segment, size int64, err 
 	last.active = newHandle(file)
 	last.size = 0
 	return segs, size, l.checkSealed(f, segs)
+}
+
+// foundSegment is a segment that lies on disk.
+func (l *Log) foundSegment(base, size int64) *segment {
+	return &segment{base: base, life: l.dir.lives.Add(1), file: segmentPath(l.path, base, logSuffix), size: size, maxTS: record.NoTimestamp, indexLife: new(atomic.Uint64)}
 }
 
 // checkSealed learns of each sealed segment what the view needs, and makes missing or unreadable indexes anew.
@@ -280,6 +293,7 @@ func (l *Log) reopenActive(segs []*segment, start, size, end int64, rebuild int)
 	if err := l.loadProducers(segs, size, end, rebuild); err != nil {
 		return err
 	}
+	l.unstable.Store(l.producers.unstable())
 	v := &view{segs: segs, start: start, end: end, size: size, index: l.idx.index, recent: recent, cuts: l.cuts.Load()}
 	for _, s := range segs[:len(segs)-1] {
 		v.sealed += s.size

@@ -256,10 +256,9 @@ func (l *Log) SetLoss(epoch int32, hw int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	s := *l.start.Load()
-	claim := l.dir.claimed(l.id)
-	s.generation = max(s.generation, claim.generation) + 1
-	s.loss, s.hw, s.flushed = epoch, hw, min(claim.flushed, l.EndOffset())
+	s := l.onDisk()
+	s.generation++
+	s.loss, s.hw, s.flushed = epoch, hw, min(s.flushed, l.EndOffset())
 	if err := l.writeState(s); err != nil {
 		return err
 	}

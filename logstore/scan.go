@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"cordwood/logstore/record"
 )
@@ -204,7 +205,7 @@ func hasBatchAfter(w *window, pos, end int64) bool {
 			return false
 		}
 		h, err := record.ParseHeader(b)
-		if err != nil || h.BaseOffset < end || h.Size() > w.size-pos {
+		if err != nil || h.BaseOffset < end || h.BaseOffset-end > math.MaxInt32 || h.Size() > w.size-pos {
 			continue
 		}
 		if sum, err := w.checksum(pos+crcStart, pos+h.Size()); err == nil && sum == h.CRC {

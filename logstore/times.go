@@ -27,12 +27,15 @@ func (i timeInfo) answer(err error) (offset, timestamp int64, epoch int32, found
 // OffsetForTime finds the first record at or above the log start and below bound whose timestamp, in milliseconds, is at
 // least ts.
 func (l *Log) OffsetForTime(ts, bound int64) (offset, timestamp int64, epoch int32, found bool, err error) {
-	info, err := l.offsetForTime(ts, bound)
+	var info timeInfo
+	err = l.look("find a time in", func(v *view) (err error) {
+		info, err = l.offsetForTime(v, ts, bound)
+		return err
+	})
 	return info.answer(err)
 }
 
-func (l *Log) offsetForTime(ts, bound int64) (timeInfo, error) {
-	v := l.view.Load()
+func (l *Log) offsetForTime(v *view, ts, bound int64) (timeInfo, error) {
 	for i := range v.segs {
 		size, end := v.extent(i)
 		if size == 0 || end <= v.start || v.segs[i].base >= bound {
@@ -43,7 +46,7 @@ func (l *Log) offsetForTime(ts, bound int64) (timeInfo, error) {
 		}
 		info, err := l.timeInSegment(v, i, ts, bound)
 		if err != nil {
-			return timeInfo{}, l.place("find a time in", err)
+			return timeInfo{}, err
 		}
 		if info.found {
 			return info, nil
@@ -136,12 +139,15 @@ func (l *Log) timeFloor(v *view, i int, r io.ReaderAt, ts int64) (timeEntry, boo
 
 // MaxTime finds the first record, at or above the log start and below bound, of the greatest timestamp.
 func (l *Log) MaxTime(bound int64) (offset, timestamp int64, epoch int32, found bool, err error) {
-	info, err := l.maxTime(bound)
+	var info timeInfo
+	err = l.look("find the newest record of", func(v *view) (err error) {
+		info, err = l.maxTime(v, bound)
+		return err
+	})
 	return info.answer(err)
 }
 
-func (l *Log) maxTime(bound int64) (timeInfo, error) {
-	v := l.view.Load()
+func (l *Log) maxTime(v *view, bound int64) (timeInfo, error) {
 	best := int64(record.NoTimestamp) - 1 // records without a time count, where none has one
 	var found timeInfo
 	for i := range v.segs {
@@ -154,7 +160,7 @@ func (l *Log) maxTime(bound int64) (timeInfo, error) {
 		}
 		info, err := l.maxInSegment(v, i, bound, best)
 		if err != nil {
-			return timeInfo{}, l.place("find the newest record of", err)
+			return timeInfo{}, err
 		}
 		if info.found && info.timestamp > best {
 			best, found = info.timestamp, info

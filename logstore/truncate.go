@@ -90,14 +90,22 @@ func (l *Log) withdraw(end int64) error {
 	if l.hw.Load() > end {
 		l.hw.Store(end)
 	}
-	claim := l.dir.claimed(l.id)
-	if claim.hw <= end && claim.flushed <= end {
+	s := l.onDisk()
+	if s.hw <= end && s.flushed <= end {
 		return nil
 	}
-	s := *l.start.Load()
-	s.generation = max(s.generation, claim.generation) + 1
-	s.hw, s.flushed = min(claim.hw, end), min(claim.flushed, end)
+	s.generation++
+	s.hw, s.flushed = min(s.hw, end), min(s.flushed, end)
 	return l.writeState(s)
+}
+
+// onDisk is the log's state with what a restart now would take for its high watermark and recovery point. slow is held.
+func (l *Log) onDisk() logState {
+	s := *l.start.Load()
+	if claim := l.dir.claimed(l.id); claim.generation >= s.generation {
+		s.hw, s.flushed, s.generation = claim.hw, claim.flushed, claim.generation
+	}
+	return s
 }
 
 // cutEpochs forgets epochs from end on. mu is held.
@@ -246,8 +254,8 @@ func (l *Log) Reset(start int64, startEpoch int32) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
-	s := *l.start.Load()
-	s.generation = max(s.generation, l.dir.claimed(l.id).generation) + 1
+	s := l.onDisk()
+	s.generation++
 	s.start, s.startEpoch, s.hw, s.flushed, s.holes = start, startEpoch, start, start, 0
 	if err := l.writeState(s); err != nil {
 		return err
