@@ -165,6 +165,8 @@ func hintFor(err error, ke *kerr.Error) string {
 	switch {
 	case errors.As(err, &dns):
 		return fmt.Sprintf("nodes tell their clients to use the name %s, which does not resolve here; connect through a listener that advertises an address of this network", dns.Name)
+	case ke != nil && errorNotes[kafkaName(ke)].remedy != "":
+		return errorNotes[kafkaName(ke)].remedy
 	case ke != nil:
 		return "cordwood errors " + kafkaName(ke)
 	}

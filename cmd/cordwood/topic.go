@@ -33,8 +33,7 @@ type topicsDoneView struct {
 }
 
 func (v *topicsDoneView) table(w io.Writer, _ bool) {
-	detailed := slices.ContainsFunc(v.Topics, func(t topicDone) bool { return t.Partitions > 0 })
-	if !detailed {
+	if !slices.ContainsFunc(v.Topics, func(t topicDone) bool { return t.Replication > 0 }) {
 		fmt.Fprintln(w, "TOPIC\tSTATUS")
 		for _, t := range v.Topics {
 			fmt.Fprintf(w, "%s\t%s\n", t.Name, t.Status)
@@ -47,7 +46,7 @@ func (v *topicsDoneView) table(w io.Writer, _ bool) {
 			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\n", t.Name, t.Status)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", t.Name, t.Status, t.Partitions, orDash(int(t.Replication)), minISRText(t))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", t.Name, t.Status, t.Partitions, t.Replication, minISRText(t))
 	}
 	for _, t := range v.Topics {
 		if t.err == nil && t.Replication > 0 && t.MinISR > 0 {
@@ -55,13 +54,6 @@ func (v *topicsDoneView) table(w io.Writer, _ bool) {
 				t.Name, t.MinISR, t.Replication, count(int(t.Replication)-t.MinISR, "node"))
 		}
 	}
-}
-
-func orDash(n int) string {
-	if n <= 0 {
-		return "-"
-	}
-	return strconv.Itoa(n)
 }
 
 func minISRText(t topicDone) string {
