@@ -129,7 +129,7 @@ func TestJSONIsAContract(t *testing.T) {
 }
 
 func TestOutputHelpPrintsTheShapeWithoutACluster(t *testing.T) {
-	for _, args := range []string{"cluster info", "cluster watch", "cluster upgrade", "health", "node list", "topic describe x", "topic list", "topic create x",
+	for _, args := range []string{"cluster info", "cluster watch", "cluster upgrade", "health", "node list", "topic describe x", "topic list", "topic create x", "topic delete x", "node remove 1",
 		"produce x", "consume x", "verify x y", "config print", "config check x", "errors", "version"} {
 		r := cordwood(t, "127.0.0.1:1", "", append(strings.Fields(args), "-o", "help")...)
 		var shape map[string]any
@@ -370,6 +370,19 @@ func TestExitCodes(t *testing.T) {
 		if c.code != exitDone && c.code != exitConfig && !strings.HasPrefix(r.err, "error: ") {
 			t.Errorf("%s: %q does not begin with error:", c.args, r.err)
 		}
+	}
+}
+
+func TestCompletionOffersTopicsAndStaysSilentWithoutACluster(t *testing.T) {
+	f := startFake(t, "127.0.0.1:0")
+	f.topic("orders", 1)
+	f.topic("payments", 1)
+	if r := cordwood(t, f.addr, "", "__complete", "topic", "delete", ""); r.code != 0 || !strings.HasPrefix(r.out, "orders\npayments\n") {
+		t.Errorf("%+v", r)
+	}
+	start := time.Now()
+	if r := cordwood(t, "127.0.0.1:1", "", "__complete", "topic", "describe", ""); r.code != 0 || strings.Contains(r.out, "orders") || time.Since(start) > 3*time.Second {
+		t.Errorf("after %s: %+v", time.Since(start), r)
 	}
 }
 

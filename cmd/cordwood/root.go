@@ -167,12 +167,11 @@ func (a *app) colour(w io.Writer) bool {
 
 // confirm asks before something that cannot be undone. Without a terminal it wants --yes.
 func (a *app) confirm(ctx context.Context, yes bool, what string) error {
-	if yes {
+	if yes || a.output == "help" {
 		return nil
 	}
 	if !terminal(a.in) {
-		f := usage(what + " needs --yes: nobody can be asked here")
-		return f
+		return usage(what + " needs --yes: nobody can be asked here")
 	}
 	fmt.Fprintf(a.err, "%s. Go on? [y/N] ", what)
 	answer := make(chan string, 1)

@@ -197,7 +197,8 @@ func newTopicAlter(a *app) *cobra.Command {
 	var sets, deletes []string
 	var dryRun bool
 	cmd := &cobra.Command{Use: "alter NAME...", Short: "Change settings of topics", Args: takes(1, -1, "one or more topic names"),
-		Example: "  cordwood topic alter orders -c retention.ms=3600000 --delete-config segment.bytes",
+		ValidArgsFunction: a.completeTopics,
+		Example:           "  cordwood topic alter orders -c retention.ms=3600000 --delete-config segment.bytes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settings, err := keyValues("-c", sets)
 			if err != nil {
@@ -254,6 +255,7 @@ func (c *client) alterTopics(ctx context.Context, req *kmsg.IncrementalAlterConf
 func newTopicDelete(a *app) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: takes(1, -1, "one or more topic names"),
+		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.confirm(cmd.Context(), yes, "deleting "+strings.Join(args, ", ")); err != nil {
 				return err
@@ -299,6 +301,7 @@ func newAddPartitions(a *app) *cobra.Command {
 	var total int32
 	var dryRun bool
 	cmd := &cobra.Command{Use: "add-partitions NAME...", Short: "Raise the number of partitions", Args: takes(1, -1, "one or more topic names"),
+		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if total <= 0 {
 				return usage("say how many partitions there shall be: --to N")
