@@ -174,6 +174,13 @@ func (l *link) name(m *Manager, fp *partition.FetchPartition, now time.Time) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A follower that got further has taken the answer that brought it there, and the offsets told with it. Any other may
+	// have dropped it, or was told to do something else first.
+	if took := fp.FetchOffset > lp.fp.FetchOffset && fp.CurrentLeaderEpoch == lp.fp.CurrentLeaderEpoch; took {
+		lp.sentHW = min(lp.sentHW, fp.FetchOffset)
+	} else {
+		lp.sentHW, lp.sentStart = -1, -1
+	}
 	lp.fp, lp.err = *fp, err
 	lp.armed.Store(true)
 	l.queue(lp)

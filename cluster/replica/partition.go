@@ -88,7 +88,9 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 	}
 	p.mu.Unlock()
 
-	if !t.NewEpoch && !t.Loss && !t.TakeOffice && t.Role != partition.RoleGone {
+	// An office in which nothing was written left its epoch behind: no record of the next leader may be held against it.
+	vacant := t.Role == partition.RoleFollow && p.log.LastEpoch() != partition.EpochBefore(p.log.EndOffset(), p.log)
+	if !t.NewEpoch && !t.Loss && !t.TakeOffice && !vacant && t.Role != partition.RoleGone {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.rec, p.role = rec, t.Role
@@ -107,6 +109,9 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 	}
 	if err == nil && t.TakeOffice {
 		err = p.log.BecomeLeader(rec.LeaderEpoch)
+	}
+	if err == nil && vacant {
+		err = p.log.Truncate(p.log.EndOffset())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

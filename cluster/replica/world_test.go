@@ -142,7 +142,7 @@ func (n *member) start() {
 	require.NoError(w.t, dir.Registered())
 	m, err := NewManager(w.options(n))
 	require.NoError(w.t, err)
-	m.launch = func(*fetcher) {}
+	m.launch = func(f *fetcher) { f.cancel = func() {} }
 	n.m, n.sessions, n.applied, n.lostPower = m, map[int32]*session{}, len(w.images)-1, false
 	reg := Registration{BrokerEpoch: r.Epoch, Class: r.Class}
 	require.NoError(w.t, m.enter(w.images[n.applied], reg))
@@ -248,7 +248,6 @@ func (n *member) ask(leader int32) *exchange {
 	if f == nil {
 		return nil
 	}
-	f.cancel = func() {}
 	s := n.sessions[leader]
 	if s == nil {
 		s = &session{}
