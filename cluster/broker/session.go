@@ -19,8 +19,11 @@ import (
 const (
 	// retryPause is the wait before a failed registration or heartbeat is tried again.
 	retryPause = 50 * time.Millisecond
-	// requestLimit bounds one registration or heartbeat.
+	// requestLimit bounds one registration.
 	requestLimit = 5 * time.Second
+	// heartbeatLimit bounds one heartbeat, far below the session timeout: one that waits for a controller that was cut off
+	// or stands still must be given up in time to be heard by the next controller.
+	heartbeatLimit = time.Second
 )
 
 // errReplaced ends a process whose node id and directory were registered by a later one.
@@ -167,8 +170,6 @@ func (s *session) run(ctx context.Context, r replicas) error {
 
 // beat sends one heartbeat and takes its answer.
 func (s *session) beat(ctx context.Context, r replicas) error {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
 	var extra metadata.HeartbeatExtra
 	extra.Damaged, extra.Certify = r.DrainSession()
 	if len(s.wanted) > 0 {
@@ -181,7 +182,9 @@ func (s *session) beat(ctx context.Context, r replicas) error {
 	req.WantFence = !s.ready.Load() || s.offline.Load()
 	req.WantShutdown = s.draining.Load()
 	req.UnknownTags.Set(metadata.TagHeartbeat, extra.Encode())
-	resp, err := s.up.heartbeat(ctx, req)
+	limited, cancel := context.WithTimeout(ctx, heartbeatLimit)
+	resp, err := s.up.heartbeat(limited, req)
+	cancel()
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}

@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"cordwood/fsm/metadata"
+	"cordwood/logstore/record"
+	"cordwood/transport/api"
+	"cordwood/transport/rpc"
+)
+
+// noReplicas has nothing to tell.
+type noReplicas struct{}
+
+func (noReplicas) SessionChanged() <-chan struct{} { return nil }
+func (noReplicas) DrainSession() ([]record.PartitionID, []metadata.Certification) {
+	return nil, nil
+}
+func (noReplicas) Reports([]record.PartitionID) []metadata.ReplicaReportItem { return nil }
+
+// localController answers heartbeats and tells that it heard one.
+type localController struct {
+	api.Controller
+	heard chan struct{}
+}
+
+func (c *localController) BrokerHeartbeat(_ context.Context, req *kmsg.BrokerHeartbeatRequest, _ <-chan struct{}) *kmsg.BrokerHeartbeatResponse {
+	select {
+	case c.heard <- struct{}{}:
+	default:
+	}
+	return req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+}
+
+// leaderIs says who is the controller.
+type leaderIs struct{ atomic.Int32 }
+
+func (l *leaderIs) ControllerID() int32 { return l.Load() }
+
+func TestAHeartbeatToAControllerThatStandsStillIsGivenUpInTimeForTheNextOne(t *testing.T) {
+	still, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and bytes, and never answers
+	require.NoError(t, err)
+	defer still.Close()
+	pool := rpc.NewPool(rpc.PoolOptions{
+		Options: rpc.Options{Timeout: 30 * time.Second}, Address: func(int32) (string, error) { return still.Addr().String(), nil },
+	})
+	defer pool.Close()
+	leader := &leaderIs{}
+	leader.Store(2)
+	local := &localController{heard: make(chan struct{}, 1)}
+	up := &upstream{node: 1, controller: local, metadata: leader, pool: pool}
+	s := newSession(up, 50*time.Millisecond, nil, slog.New(slog.DiscardHandler))
+	s.epoch.Store(7)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.run(ctx, noReplicas{}) }()
+	conn, err := still.Accept() // the first heartbeat is under way
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Read(make([]byte, 1))
+	require.NoError(t, err)
+	leader.Store(1)
+	begin := time.Now()
+	<-local.heard
+	require.Less(t, time.Since(begin), 3*time.Second, "the session timeout is 4 s by default")
+	cancel()
+	require.NoError(t, <-done)
+}
