@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -25,12 +26,13 @@ var slogLevels = map[hclog.Level]slog.Level{
 	hclog.Info: slog.LevelInfo, hclog.Warn: slog.LevelWarn, hclog.Error: slog.LevelError,
 }
 
-// demoted are messages that raft has at ERROR for what is daily life of a cluster: a peer that is down.
+// demoted are messages that raft has at WARN or ERROR for what is daily life of a cluster: a peer that is down or comes in.
 var demoted = []string{
 	"failed to heartbeat to", "failed to appendEntries to", "failed to make requestVote RPC", "failed to make requestPreVote RPC",
 	"failed to pipeline appendEntries", "failed to decode incoming command", "peer has newer term, stopping replication",
 	"failed to contact", "failed to contact quorum of nodes, stepping down", "failed to get previous log",
-	"failed to flush response",
+	"failed to flush response", "heartbeat timeout reached", "rejecting pre-vote request", "rejecting vote request",
+	"appendEntries rejected", "Election timeout reached",
 }
 
 func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
@@ -52,17 +54,22 @@ func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
 	}
 	attrs := make([]any, 0, len(args)+2)
 	for _, a := range args {
-		switch v := a.(type) {
-		case hclog.Format:
-			if len(v) > 0 {
-				a = fmt.Sprintf(fmt.Sprint(v[0]), v[1:]...)
-			}
-		case hclog.Hex, hclog.Octal, hclog.Binary:
-			a = fmt.Sprint(v)
-		}
-		attrs = append(attrs, a)
+		attrs = append(attrs, plain(a))
 	}
 	l.log.Log(ctx, to, l.name+": "+msg, attrs...)
+}
+
+// plain gives a value as people read it: raft hands over servers, configurations and itself.
+func plain(a any) any {
+	switch v := a.(type) {
+	case string, bool, int, int64, uint64, float64, time.Duration, time.Time, error, nil:
+		return a
+	case hclog.Format:
+		if len(v) > 0 {
+			return fmt.Sprintf(fmt.Sprint(v[0]), v[1:]...)
+		}
+	}
+	return fmt.Sprint(a)
 }
 
 func (l *raftLog) Trace(msg string, args ...any) { l.Log(hclog.Trace, msg, args...) }

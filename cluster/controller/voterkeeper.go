@@ -65,7 +65,7 @@ func (k *voterKeeper) look() time.Duration {
 		k.r.log.Warn("raft's membership not changed", "server", change.ID, "why", change.Why, "err", err)
 		return voterTick
 	}
-	k.r.log.Info("raft's membership changed", "change", change.Action, "server", change.ID, "address", change.Address, "why", change.Why)
+	k.r.log.Info("raft's membership changed", "change", change.Action.String(), "server", change.ID, "address", change.Address, "why", change.Why)
 	return voterHurry
 }
 
@@ -191,7 +191,7 @@ func (c *Controller) RemoveVoter(ctx context.Context, node int32) error {
 		if err := r.voters.change(ctx, *change, index); err != nil {
 			return fmt.Errorf("remove %s from raft: %w", change.ID, err)
 		}
-		r.log.Info("raft's membership changed", "change", change.Action, "server", change.ID, "why", change.Why)
+		r.log.Info("raft's membership changed", "change", change.Action.String(), "server", change.ID, "why", change.Why)
 	}
 }
 
