@@ -569,7 +569,7 @@ func TestTwoHundredSlowClientsStayUnderTheBound(t *testing.T) {
 	for i := range 200 {
 		c := dialRaw(t, srv, "external")
 		if i%2 == 0 {
-			_, _ = c.Write(bytes.Repeat(frameOf(1, metadata(1)), 8)) // and never reads
+			_, _ = c.Write(bytes.Repeat(frameOf(1, metadata(1)), 64)) // and never reads
 		} else {
 			_, _ = c.Write([]byte{0, 0x20, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1}) // 2 MiB are said to follow
 			_, _ = c.Write(make([]byte, 70<<10))
