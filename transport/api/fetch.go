@@ -42,7 +42,7 @@ func handleFetch(h *Handlers, ctx context.Context, r *transport.Request) transpo
 		return f.handleFollower(ctx)
 	}
 	var refused *kerr.Error
-	if f.open, refused = h.sessions.open(f.req, f.follower, f.img, h.now()); refused != nil {
+	if f.open, refused = h.sessions.open(f.req, f.img, h.now()); refused != nil {
 		resp := f.req.ResponseKind().(*kmsg.FetchResponse)
 		resp.ErrorCode = refused.Code
 		return body(resp)
@@ -84,7 +84,7 @@ func (f *fetching) build() {
 		list.refuse(err)
 		return
 	}
-	if f.replica >= 0 && !f.follower {
+	if f.replica >= 0 {
 		list.refuseEach(func(p *partition.FetchPartition) error {
 			if p.CurrentLeaderEpoch < 0 {
 				return partition.ErrNotLeader
@@ -110,9 +110,6 @@ func (f *fetching) build() {
 func (f *fetching) refusedWhole() error {
 	if f.req.IsolationLevel < 0 || f.req.IsolationLevel > committedOnly {
 		return kerr.InvalidRequest
-	}
-	if f.follower && f.epoch >= 0 && f.epoch < f.img.BrokerEpoch(f.replica) {
-		return partition.ErrStaleBrokerEpoch
 	}
 	return nil
 }

@@ -48,12 +48,12 @@ func (b *both) size() int {
 func randomAnswer(r *rand.Rand, v int16) *both {
 	b := &both{r: r, kafka: kmsg.NewPtrFetchResponse()}
 	b.kafka.Version = v
-	for range r.IntN(4) {
+	for n := range r.IntN(4) {
 		var id record.TopicID
 		for i := range id {
 			id[i] = byte(r.Uint32())
 		}
-		b.topic(v, string(bytes.Repeat([]byte{'a' + byte(r.IntN(26))}, 1+r.IntN(140))), id)
+		b.topic(v, string(bytes.Repeat([]byte{'a' + byte(n)}, 1+r.IntN(140))), id)
 	}
 	return b
 }

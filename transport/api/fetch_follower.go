@@ -19,11 +19,10 @@ func (f *fetching) handleFollower(ctx context.Context) transport.Response {
 	f.limits()
 	a := &f.ask
 	a.SessionID, a.SessionEpoch = f.req.SessionID, f.req.SessionEpoch
-	list := listOf(f.req)
-	a.Partitions = list.parts
-	for i := range list.parts {
-		a.Partitions[i].ID = record.PartitionID{Topic: list.keys[i].id, Partition: list.keys[i].partition}
-	}
+	eachAsked(f.req, func(k fetchKey, p partition.FetchPartition) {
+		p.ID = record.PartitionID{Topic: k.id, Partition: k.partition}
+		a.Partitions = append(a.Partitions, p)
+	})
 	for i := range f.req.ForgottenTopics {
 		t := &f.req.ForgottenTopics[i]
 		for _, p := range t.Partitions {

@@ -15,8 +15,8 @@ import (
 	"cordwood/logstore/record"
 )
 
-// Bounds of the incremental fetch sessions (KIP-227). Where there is no room a client gets no session, which every
-// client can live with.
+// Bounds of the incremental fetch sessions of clients (KIP-227); those of followers are the replica manager's. Where
+// there is no room a client gets no session, which every client can live with.
 const (
 	defaultFetchSessions       = 1000
 	sessionIdle                = 2 * time.Minute // an idle session may be evicted for a new one after it
@@ -91,29 +91,25 @@ func (l *fetchList) resolve(img *metadata.Image, byID bool) {
 // fetchSession is what a client need not say again. Its fields are guarded by mu; list's arrays are copied before a
 // change while answers refer to them.
 type fetchSession struct {
-	mu       sync.Mutex
-	id       int32
-	epoch    int32 // of the next request
-	byID     bool
-	follower bool
-	list     fetchList
-	told     []toldState
-	index    map[fetchKey]int
-	edition  uint64          // rises with every change of order or membership
-	img      *metadata.Image // by which list is resolved
-	shared   bool            // list was handed out since the last copy
+	mu      sync.Mutex
+	id      int32
+	epoch   int32 // of the next request
+	byID    bool
+	list    fetchList
+	told    []toldState
+	index   map[fetchKey]int
+	edition uint64          // rises with every change of order or membership
+	img     *metadata.Image // by which list is resolved
+	shared  bool            // list was handed out since the last copy
 
 	used time.Time // guarded by the cache's mu
 	size int       // partitions counted for it in the cache; guarded by the cache's mu
 }
 
 // toldState is what a client was told last of one partition.
-type toldState struct {
-	hw, logStart int64
-	leaderEpoch  int32
-}
+type toldState struct{ hw, logStart int64 }
 
-var nothingTold = toldState{hw: -1, logStart: -1, leaderEpoch: -1}
+var nothingTold = toldState{hw: -1, logStart: -1}
 
 // fetchSessions holds the sessions of all clients. They are not bound to connections.
 type fetchSessions struct {
@@ -140,7 +136,7 @@ type openFetch struct {
 }
 
 // open resolves the session of a request: it makes, continues or ends one. A refusal leaves the session as it is.
-func (c *fetchSessions) open(req *kmsg.FetchRequest, follower bool, img *metadata.Image, now time.Time) (openFetch, *kerr.Error) {
+func (c *fetchSessions) open(req *kmsg.FetchRequest, img *metadata.Image, now time.Time) (openFetch, *kerr.Error) {
 	byID := req.Version >= 13
 	if req.Version < 7 || req.SessionEpoch == finalEpoch || req.SessionEpoch == initialEpoch {
 		if req.Version >= 7 && req.SessionID != noSession {
@@ -150,7 +146,7 @@ func (c *fetchSessions) open(req *kmsg.FetchRequest, follower bool, img *metadat
 		list.resolve(img, byID)
 		o := openFetch{list: list, full: true}
 		if req.Version >= 7 && req.SessionEpoch == initialEpoch {
-			if s := c.create(list, byID, follower, img, now); s != nil {
+			if s := c.create(list, byID, img, now); s != nil {
 				o.id, o.session, o.edition = s.id, s, s.edition
 			}
 		}
@@ -240,10 +236,10 @@ func eachAsked(req *kmsg.FetchRequest, f func(k fetchKey, p partition.FetchParti
 }
 
 // create makes a session for a full fetch, nil where there is no room.
-func (c *fetchSessions) create(list fetchList, byID, follower bool, img *metadata.Image, now time.Time) *fetchSession {
+func (c *fetchSessions) create(list fetchList, byID bool, img *metadata.Image, now time.Time) *fetchSession {
 	n := len(list.keys)
 	s := &fetchSession{
-		epoch: 1, byID: byID, follower: follower, list: list, img: img, shared: true, used: now, size: n,
+		epoch: 1, byID: byID, list: list, img: img, shared: true, used: now, size: n,
 		told: make([]toldState, n), index: make(map[fetchKey]int, n),
 	}
 	for i := range s.told {
@@ -252,7 +248,7 @@ func (c *fetchSessions) create(list fetchList, byID, follower bool, img *metadat
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.partitions+n > maxSessionPartitions || len(c.byID) >= c.limit && !c.evict(follower, now) {
+	if c.partitions+n > maxSessionPartitions || len(c.byID) >= c.limit && !c.evict(now) {
 		return nil
 	}
 	for s.id == noSession || c.byID[s.id] != nil {
@@ -263,16 +259,15 @@ func (c *fetchSessions) create(list fetchList, byID, follower bool, img *metadat
 	return s
 }
 
-// evict makes room for a session: the one of a client that was idle longest goes, if it was idle long enough or a
-// follower needs the place. Sessions of followers stay.
-func (c *fetchSessions) evict(follower bool, now time.Time) bool {
+// evict makes room for a session: the one that was idle longest goes, if it was idle long enough.
+func (c *fetchSessions) evict(now time.Time) bool {
 	var oldest *fetchSession
 	for _, s := range c.byID {
-		if !s.follower && (oldest == nil || s.used.Before(oldest.used)) {
+		if oldest == nil || s.used.Before(oldest.used) {
 			oldest = s
 		}
 	}
-	if oldest == nil || !follower && now.Sub(oldest.used) < sessionIdle {
+	if oldest == nil || now.Sub(oldest.used) < sessionIdle {
 		return false
 	}
 	c.drop(oldest)
@@ -434,11 +429,8 @@ func (t *telling) owes(i int, p *fetchPart) bool {
 		}
 		i = at
 	}
-	now := toldState{hw: p.hw, logStart: p.logStart, leaderEpoch: -1}
-	if p.state != nil {
-		now.leaderEpoch = p.state.LeaderEpoch
-	}
-	news := t.full || p.bytes > 0 || p.code != 0 || p.diverging != nil || p.state != nil && p.state.Reset || now != t.s.told[i]
+	now := toldState{hw: p.hw, logStart: p.logStart}
+	news := t.full || p.bytes > 0 || p.code != 0 || p.diverging != nil || now != t.s.told[i]
 	if p.code != 0 {
 		now = nothingTold // when it is mended, that is news
 	}

@@ -117,7 +117,7 @@ func (p *player) keys() []fetchKey {
 // round asks once and takes the answer. data says which partitions have records in it.
 func (p *player) round(ask, forget []fetchKey, data func(fetchKey) bool, limit int32) {
 	p.t.Helper()
-	o, refused := p.c.open(forgetting(fetchOf(12, p.id, p.epoch, ask...), forget...), false, p.img, time.Unix(0, 0))
+	o, refused := p.c.open(forgetting(fetchOf(12, p.id, p.epoch, ask...), forget...), p.img, time.Unix(0, 0))
 	require.Nil(p.t, refused)
 	for _, k := range ask {
 		p.in[k] = true
@@ -206,7 +206,7 @@ func TestARefusedFetchLeavesTheSessionAsItWas(t *testing.T) {
 	img, now := threeTopics(t), time.Unix(0, 0)
 	c := newFetchSessions(0)
 	a0 := fetchKey{topic: "a"}
-	o, refused := c.open(fetchOf(12, 0, 0, a0), false, img, now)
+	o, refused := c.open(fetchOf(12, 0, 0, a0), img, now)
 	require.Nil(t, refused)
 	for _, x := range []struct {
 		version   int16
@@ -216,11 +216,11 @@ func TestARefusedFetchLeavesTheSessionAsItWas(t *testing.T) {
 		{12, o.id, 0x7fffffff, kerr.InvalidFetchSessionEpoch}, {12, o.id, 2, kerr.InvalidFetchSessionEpoch}, {12, o.id, -2, kerr.InvalidFetchSessionEpoch},
 		{12, o.id ^ 1, 1, kerr.FetchSessionIDNotFound}, {12, 0, 1, kerr.FetchSessionIDNotFound}, {13, o.id, 1, kerr.FetchSessionTopicIDError},
 	} {
-		_, refused = c.open(forgetting(fetchOf(x.version, x.id, x.epoch), a0), false, img, now)
+		_, refused = c.open(forgetting(fetchOf(x.version, x.id, x.epoch), a0), img, now)
 		require.Equal(t, x.want, refused, "%+v", x)
 		c.check(t)
 	}
-	o, refused = c.open(forgetting(fetchOf(12, o.id, 1), fetchKey{}, fetchKey{topic: "never", partition: 9}), false, img, now)
+	o, refused = c.open(forgetting(fetchOf(12, o.id, 1), fetchKey{}, fetchKey{topic: "never", partition: 9}), img, now)
 	require.Nil(t, refused)
 	require.Len(t, o.list.keys, 1)
 }
@@ -230,25 +230,21 @@ func TestSessionEpochsFollowTheLargestWithOne(t *testing.T) {
 	require.EqualValues(t, math.MaxInt32, nextSessionEpoch(math.MaxInt32-1))
 }
 
-func TestSessionsAreBoundedAndFollowersKeepTheirs(t *testing.T) {
+func TestSessionsAreBoundedAndTheIdleOnesGoFirst(t *testing.T) {
 	img, now := threeTopics(t), time.Unix(1000, 0)
-	c := newFetchSessions(3)
-	make := func(follower bool, at time.Time) int32 {
-		o, refused := c.open(fetchOf(12, 0, 0, fetchKey{topic: "a"}), follower, img, at)
+	c := newFetchSessions(2)
+	open := func(at time.Time) int32 {
+		o, refused := c.open(fetchOf(12, 0, 0, fetchKey{topic: "a"}), img, at)
 		require.Nil(t, refused)
 		c.check(t)
 		return o.id
 	}
-	first := make(false, now)
-	follower := make(true, now)
-	make(false, now.Add(time.Second))
-	require.Zero(t, make(false, now.Add(time.Minute)), "nobody was idle for long enough")
-	third := make(false, now.Add(sessionIdle))
-	require.NotZero(t, third)
-	_, refused := c.open(fetchOf(12, first, 1), false, img, now)
+	first, second := open(now), open(now.Add(time.Second))
+	require.Zero(t, open(now.Add(time.Minute)), "nobody was idle for long enough")
+	require.NotZero(t, open(now.Add(sessionIdle)))
+	_, refused := c.open(fetchOf(12, first, 1), img, now)
 	require.Equal(t, kerr.FetchSessionIDNotFound, refused, "the one that was idle longest goes")
-	require.NotZero(t, make(true, now.Add(sessionIdle)), "a follower always finds room")
-	_, refused = c.open(fetchOf(12, follower, 1), true, img, now)
+	_, refused = c.open(fetchOf(12, second, 1), img, now)
 	require.Nil(t, refused)
 }
 
@@ -259,7 +255,7 @@ func TestPartitionsTakeTurnsWhenTheLimitCutsTheAnswer(t *testing.T) {
 	served := map[fetchKey]int{}
 	ask := all
 	for range 8 {
-		o, refused := p.c.open(fetchOf(12, p.id, p.epoch, ask...), false, p.img, time.Unix(0, 0))
+		o, refused := p.c.open(fetchOf(12, p.id, p.epoch, ask...), p.img, time.Unix(0, 0))
 		require.Nil(t, refused)
 		told := o.session.tell(&o)
 		for i, k := range o.list.keys {
@@ -283,16 +279,16 @@ func TestPartitionsTakeTurnsWhenTheLimitCutsTheAnswer(t *testing.T) {
 func TestASessionByNameFollowsTheTopicOfThatName(t *testing.T) {
 	img, now := threeTopics(t), time.Unix(0, 0)
 	c := newFetchSessions(0)
-	o, _ := c.open(fetchOf(12, 0, 0, fetchKey{topic: "a"}, fetchKey{topic: "late"}), false, img, now)
+	o, _ := c.open(fetchOf(12, 0, 0, fetchKey{topic: "a"}, fetchKey{topic: "late"}), img, now)
 	require.NotNil(t, o.list.errs)
 	require.NoError(t, o.list.errs[0])
 	require.ErrorIs(t, o.list.errs[1], metadata.ErrUnknownTopic)
-	o, _ = c.open(fetchOf(12, o.id, 1, fetchKey{topic: "a", partition: 9}), false, img, now)
+	o, _ = c.open(fetchOf(12, o.id, 1, fetchKey{topic: "a", partition: 9}), img, now)
 	require.ErrorIs(t, o.list.errs[2], partition.ErrUnknownPartition)
 	empty := metadata.NewState().Image()
-	o, _ = c.open(fetchOf(12, o.id, 2), false, empty, now)
+	o, _ = c.open(fetchOf(12, o.id, 2), empty, now)
 	require.ErrorIs(t, o.list.errs[0], metadata.ErrUnknownTopic)
-	o, _ = c.open(fetchOf(12, o.id, 3), false, img, now)
+	o, _ = c.open(fetchOf(12, o.id, 3), img, now)
 	require.NoError(t, o.list.errs[0])
 	require.Equal(t, img.Topic("a").ID, o.list.parts[0].ID.Topic)
 }

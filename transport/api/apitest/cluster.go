@@ -89,17 +89,36 @@ func (w *Cluster) Fence(id int32) {
 // over the wire form too, as a client reads it.
 func (w *Cluster) Call(version int16, req kmsg.Request) kmsg.Response {
 	w.t.Helper()
+	return w.CallOn(&transport.ConnInfo{Listener: "external", Remote: &net.TCPAddr{}}, version, req)
+}
+
+// CallOn is Call over a given connection.
+func (w *Cluster) CallOn(conn *transport.ConnInfo, version int16, req kmsg.Request) kmsg.Response {
+	w.t.Helper()
 	req.SetVersion(version)
-	in, action := w.Handlers.Lookup(req.Key(), version, false)
+	in, action := w.Handlers.Lookup(req.Key(), version, conn.Internal)
 	require.Equal(w.t, transport.Serve, action, "%s v%d is not served", kmsg.NameForKey(req.Key()), version)
 	require.NoError(w.t, in.ReadFrom(req.AppendTo(nil)))
-	r := &transport.Request{Key: req.Key(), Version: version, Body: in, Conn: &transport.ConnInfo{Listener: "external", Remote: &net.TCPAddr{}}}
+	r := &transport.Request{Key: req.Key(), Version: version, Body: in, Conn: conn}
 	resp := w.Handlers.Handle(context.Background(), r)
 	if resp.Wait != nil {
 		resp = resp.Wait(context.Background())
 	}
-	require.NotNil(w.t, resp.Body, "closed: %s", resp.Reason)
-	raw := resp.Body.AppendTo(nil)
+	require.True(w.t, resp.Body != nil || resp.Pieces != nil, "closed: %s", resp.Reason)
+	var raw []byte
+	for _, p := range resp.Pieces {
+		raw = append(raw, p.Bytes...)
+		b := make([]byte, p.Span.Len)
+		if len(b) > 0 {
+			_, err := p.Span.Src.ReadAt(b, p.Span.Off)
+			require.NoError(w.t, err)
+		}
+		raw = append(raw, b...)
+		p.Span.Release()
+	}
+	if resp.Body != nil {
+		raw = resp.Body.AppendTo(nil)
+	}
 	out := req.ResponseKind()
 	require.NoError(w.t, out.ReadFrom(raw))
 	require.Equal(w.t, raw, out.AppendTo(nil), "the answer does not come back as it went")

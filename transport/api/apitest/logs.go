@@ -21,6 +21,9 @@ import (
 // it is appended. It implements api.Replicas and api.ProducerIDs.
 type Logs struct {
 	*Cluster
+	// Asked is given every fetch; nil: nobody wants to know.
+	Asked func(*partition.FetchRequest)
+
 	t       testing.TB
 	mu      sync.Mutex
 	dir     string
@@ -205,6 +208,9 @@ type parkedFetch struct {
 
 // Fetch implements api.Replicas.
 func (l *Logs) Fetch(_ context.Context, req *partition.FetchRequest) partition.PendingFetch {
+	if l.Asked != nil {
+		l.Asked(req)
+	}
 	return &parkedFetch{l, *req}
 }
 
@@ -236,7 +242,7 @@ func (l *Logs) read(req *partition.FetchRequest) (res partition.FetchResult, byt
 	left, first := int64(req.MaxBytes), true
 	for i := range req.Partitions {
 		p := &req.Partitions[i]
-		a := partition.FetchAnswer{HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, LogStartEpoch: -1, Leader: -1}
+		a := partition.FetchAnswer{ID: p.ID, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, LogStartEpoch: -1, Leader: -1}
 		g, epoch, err := l.log(p.ID, p.CurrentLeaderEpoch)
 		a.LeaderEpoch = epoch
 		switch {
