@@ -150,16 +150,15 @@ func (m *Manager) reconcile(id record.PartitionID, image *metadata.Image) error 
 		return errors.Join(err, m.drop(p))
 	}
 	m.mend(p, rec)
-	m.steer(p, rec)
+	m.steer(p)
 	return err
 }
 
 // steer points the fetcher of a follower at its leader.
-func (m *Manager) steer(p *Partition, rec *metadata.Partition) {
+func (m *Manager) steer(p *Partition) {
 	leader, follows := p.follows()
 	if !follows {
 		m.unfollow(p.id, metadata.NoNode)
-		m.duty.leading(p.role == partition.RoleLead)
 		return
 	}
 	m.unfollow(p.id, leader)

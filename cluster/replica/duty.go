@@ -45,12 +45,9 @@ func (d *duty) settle(id record.PartitionID) {
 	delete(d.suspects, id)
 }
 
-func (d *duty) leading(leads bool) {
-	if leads {
-		return
-	}
+func (m *Manager) left() {
 	select {
-	case d.left <- struct{}{}:
+	case m.duty.left <- struct{}{}:
 	default:
 	}
 }

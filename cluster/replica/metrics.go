@@ -16,7 +16,7 @@ const seriesMax = 5000
 type counts struct {
 	cut        atomic.Int64 // records cut from logs that claimed nothing of them
 	cutBelowHW atomic.Int64 // after a flagged election
-	shrinks    atomic.Int64 // ISR changes that were proposed
+	shrinks    atomic.Int64 // ISR changes of partitions led here
 	expands    atomic.Int64
 }
 
@@ -25,6 +25,15 @@ func (m *Manager) truncated(records int64, flagged bool) {
 		m.counts.cutBelowHW.Add(records)
 	} else {
 		m.counts.cut.Add(records)
+	}
+}
+
+func (m *Manager) resized(by int) {
+	switch {
+	case by < 0:
+		m.counts.shrinks.Add(1)
+	case by > 0:
+		m.counts.expands.Add(1)
 	}
 }
 
@@ -58,7 +67,7 @@ func (m *Manager) register(r prometheus.Registerer) error {
 		offline:        d("replicas_failed", "Replicas on this node whose log refuses work."),
 		quarantined:    d("replicas_quarantined", "Replicas on this node that wait for an operator."),
 		truncated:      d("truncated_records_total", "Records cut from followers' logs; below_hw=true may have been committed, after a flagged election.", "below_hw"),
-		isrChanges:     d("isr_changes_total", "ISR changes that leaders on this node asked for.", "change"),
+		isrChanges:     d("isr_changes_total", "ISR changes of partitions while they were led here.", "change"),
 		dropped:        d("metrics_dropped_series", "Partitions without series of their own, because there are too many."),
 		storageFree:    d("storage_free_bytes", "Free bytes of the log directory's file system.", "dir"),
 		storageOffline: d("storage_state", "State of the log directory: 0 serves, 1 full, 2 offline.", "dir"),

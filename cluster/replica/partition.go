@@ -25,6 +25,10 @@ type node interface {
 	watch(p *Partition)
 	// damaged queues a report: the log of p cannot be trusted.
 	reportDamage(p *Partition, reason string)
+	// resized counts a change of the ISR of a partition that is led here, by members.
+	resized(by int)
+	// left says that a partition stopped leading.
+	left()
 	// truncated counts records that were cut from this node's logs; flagged says after a flagged election.
 	truncated(records int64, flagged bool)
 }
@@ -95,6 +99,7 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 		defer p.mu.Unlock()
 		p.rec, p.role = rec, t.Role
 		if p.leader != nil {
+			p.node.resized(len(rec.ISR) - len(old.ISR))
 			p.apply(p.leader.OnView(rec, p.node.brokers(), p.log, now))
 		}
 		return false, nil
@@ -140,7 +145,10 @@ func (p *Partition) lead(rec *metadata.Partition, now time.Time) {
 
 // step leaves the present role. The caller holds mu.
 func (p *Partition) step(to partition.Role) {
-	p.leader = nil
+	if p.leader != nil {
+		p.leader = nil
+		p.node.left()
+	}
 	p.role = to
 	p.fetch = fetchState{}
 	p.waits.Fail(partition.ErrNotLeader, finish)

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +88,71 @@ func names(ls []line) (out []int) {
 		out = append(out, l.name)
 	}
 	return out
+}
+
+// TestAnOpenWaitFailsWithItsEpoch is the zombie's end: what it appended is not acknowledged, whoever leads next.
+func TestAnOpenWaitFailsWithItsEpoch(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	w.create(2, 1, 2)
+	w.replayAll()
+	a := w.nodes[1]
+	open := a.produce(partition.AcksAll, newBatch(1))
+	require.False(t, isAnswered(open))
+	w.fence(1)
+	w.unfence(1)
+	require.False(t, isAnswered(open), "it does not know yet")
+	a.replay(100)
+	require.ErrorIs(t, mustAnswer(t, open).Err, partition.ErrNotLeader)
+	require.ErrorIs(t, mustAnswer(t, a.produce(1, newBatch(2))).Err, partition.ErrNotLeader)
+}
+
+// TestADamagedReplicaIsRepairedFromItsLeader: out of the ISR before it is opened, whole again after.
+func TestADamagedReplicaIsRepairedFromItsLeader(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	w.create(1, 1, 2)
+	w.replayAll()
+	a, b := w.nodes[1], w.nodes[2]
+	for i := range 30 { // several segments
+		a.produce(1, newBatch(i))
+	}
+	for range 60 {
+		b.round(1)
+		w.replayAll()
+	}
+	require.EqualValues(t, 30, b.part().log.EndOffset())
+	name := segments(t, b)[0]
+	b.crash(vfs.CrashKeep, 1)
+	f, err := b.disk.OpenReadWrite(name)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{0xff}, 100)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	b.start()
+	w.replayAll()
+	p := w.head()
+	require.NotContains(t, p.ISR, int32(2))
+	w.unfence(2)
+	w.replayAll()
+	for range 60 {
+		b.round(1)
+		a.tick()
+		w.replayAll()
+	}
+	_, la := lines(t, a.part().log)
+	_, lb := lines(t, b.part().log)
+	require.Equal(t, la, lb)
+	require.ElementsMatch(t, []int32{1, 2}, w.head().ISR)
+	require.Equal(t, b.be, w.head().Member(2).Cert, "certified again")
+}
+
+func segments(t testing.TB, n *member) (names []string) {
+	t.Helper()
+	es, err := n.disk.ReadDir("/data/t-0")
+	require.NoError(t, err)
+	for _, e := range es {
+		if strings.HasSuffix(e.Name(), ".log") {
+			names = append(names, "/data/t-0/"+e.Name())
+		}
+	}
+	return names
 }

@@ -68,6 +68,13 @@ func (a *ack) end(err error, leader, epoch int32) {
 	}
 }
 
+// Ready says that Wait returns at once.
+func (pp *pendingProduce) Ready() bool {
+	pp.mu.Lock()
+	defer pp.mu.Unlock()
+	return pp.open == 0
+}
+
 // Wait returns when all is acknowledged or refused, the request's timeout has passed or ctx ends.
 func (pp *pendingProduce) Wait(ctx context.Context) []partition.ProduceAnswer {
 	pp.mu.Lock()
