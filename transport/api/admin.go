@@ -88,13 +88,12 @@ func sentence(err error) *string {
 	return &none
 }
 
-// aliveBrokers counts the nodes that may lead.
-func aliveBrokers(img *metadata.Image) int {
+// registeredBrokers counts the nodes of the cluster, those that are down just now too: a topic made while one restarts
+// is to have its replicas on all of them.
+func registeredBrokers(img *metadata.Image) int {
 	n := 0
-	for b := range img.Brokers() {
-		if b.MayLead() {
-			n++
-		}
+	for range img.Brokers() {
+		n++
 	}
 	return n
 }

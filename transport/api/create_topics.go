@@ -225,7 +225,7 @@ func (h *Handlers) place(img *metadata.Image, n *metadata.NewTopic, t *kmsg.Crea
 		return fmt.Errorf("%w: %d; it must be at least 1, or -1 for the default", metadata.ErrInvalidPartitions, partitions)
 	}
 	if replication == -1 {
-		replication = min(int(h.Node.TopicDefaults.Replication), max(1, aliveBrokers(img)))
+		replication = min(int(h.Node.TopicDefaults.Replication), max(1, registeredBrokers(img)))
 	}
 	placed, err := metadata.Place(img, int(partitions), replication, rand.Uint64())
 	n.Assignment = placed

@@ -147,7 +147,7 @@ func (h *Handlers) defaultMinISR(t *metadata.Topic) int32 {
 // brokerConfigs gives this node's settings under Kafka's names: the defaults of topics, and what the node itself tells.
 // All are read-only, since a node is configured by its file.
 func (h *Handlers) brokerConfigs(img *metadata.Image, keep func(*configEntry) bool) []configEntry {
-	replicas := min(int(h.Node.TopicDefaults.Replication), max(1, aliveBrokers(img)))
+	replicas := min(int(h.Node.TopicDefaults.Replication), max(1, registeredBrokers(img)))
 	byName := map[string]configEntry{}
 	for _, s := range metadata.Settings() {
 		if s.Broker == "" {
