@@ -48,7 +48,8 @@ type ProduceAnswer struct {
 
 // PendingProduce is an append that was done and whose acknowledgement may still be open. Wait returns the answers when
 // every partition is acknowledged or refused, the request's timeout has passed or ctx ends (ErrTimedOut for what is
-// open; the data stays). It is called exactly once.
+// open; the data stays). It is called exactly once. What can tell that Wait would not block has a method Ready() bool
+// too: its answer then leaves without the detour over another goroutine.
 type PendingProduce interface {
 	Wait(ctx context.Context) []ProduceAnswer
 }

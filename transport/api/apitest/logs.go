@@ -115,6 +115,9 @@ type doneProduce []partition.ProduceAnswer
 
 func (d doneProduce) Wait(context.Context) []partition.ProduceAnswer { return d }
 
+// Ready says that nothing is waited for.
+func (d doneProduce) Ready() bool { return true }
+
 // Produce implements api.Replicas.
 func (l *Logs) Produce(_ context.Context, req *partition.ProduceRequest) partition.PendingProduce {
 	l.mu.Lock()
