@@ -15,7 +15,8 @@ func (m *Manager) Produce(_ context.Context, req *partition.ProduceRequest) part
 		part := &req.Partitions[i]
 		p := m.find(part.ID)
 		if p == nil {
-			pp.refuse(i, partition.ErrUnknownPartition, -1, -1)
+			leader, epoch, err := m.absent(part.ID)
+			pp.refuse(i, err, leader, epoch)
 			continue
 		}
 		p.Append(part, req.Acks, pp, i, now)

@@ -14,7 +14,8 @@ import (
 func (m *Manager) DeleteRecords(ctx context.Context, id record.PartitionID, offset int64) (logStart int64, err error) {
 	p := m.find(id)
 	if p == nil {
-		return -1, partition.ErrUnknownPartition
+		_, _, err = m.absent(id)
+		return -1, err
 	}
 	target, err := p.raiseStart(offset)
 	if err != nil {

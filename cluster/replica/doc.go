@@ -27,6 +27,7 @@
 //
 // # Locks
 //
-// Partition.writing, then Partition.mu, then leaf locks (Manager.mu, link.mu, fetcher.mu, pendingProduce.mu, queues),
-// of which no two are held together. writing serialises what changes a log and is held over its I/O; mu is not.
+// Partition.writing, then Partition.mu, then leaf locks (Manager.mu, link.mu, fetcher.mu, pendingProduce.mu, queues), of
+// which no two are held together but Manager.mu around fetcher.mu. writing serialises what changes a log and is held over
+// its I/O; mu is not.
 package replica

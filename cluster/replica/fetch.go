@@ -71,7 +71,9 @@ func (c *consumerFetch) read() consumerRead {
 		if p := c.m.find(q.ID); p != nil {
 			n, now = p.read(q, c.req.Committed, left, bytes == 0, a)
 		} else {
-			refuseFetch(a, partition.ErrUnknownPartition)
+			leader, epoch, err := c.m.absent(q.ID)
+			refuseFetch(a, err)
+			a.Leader, a.LeaderEpoch = leader, epoch
 			now = true
 		}
 		a.ID = q.ID

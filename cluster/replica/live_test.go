@@ -449,3 +449,44 @@ func TestNothingStartsBeforeItsRegistrationIsReplayed(t *testing.T) {
 	require.ErrorIs(t, m.Apply(st.Image(), metadata.Delta{}), ErrNotStarted)
 	require.ErrorIs(t, m.Start(context.Background(), st.Image(), Registration{BrokerEpoch: 6, Class: metadata.RestartClean}, logstore.Inspection{}), ErrNotStarted)
 }
+
+func TestANodeWithoutTheReplicaNamesTheLeader(t *testing.T) {
+	c := newLive(t, nil, 1, 2, 3)
+	c.create(1, []int32{2, 1})
+	c.write(0, 1, partition.AcksAll)
+	eventually(t, "node 3 knows the topic", func() bool {
+		a := c.nodes[3].send(context.Background(), 0, 2, 1)
+		return errors.Is(a.Err, partition.ErrNotLeader) && a.Leader == 2
+	})
+	unknown := record.PartitionID{Topic: c.topic, Partition: 9}
+	require.ErrorIs(t, c.nodes[3].m.ListOffsets(context.Background(), partition.ListOffsetsQuery{ID: unknown, CurrentLeaderEpoch: -1}).Err, partition.ErrUnknownPartition)
+	_, err := c.nodes[2].m.EpochEnd(unknown, -1, 0)
+	require.ErrorIs(t, err, partition.ErrUnknownPartition)
+}
+
+// BenchmarkProduceOneReplica is the road of a batch through manager, decisions and log, without a follower.
+func BenchmarkProduceOneReplica(b *testing.B) {
+	c := newLive(b, nil, 1)
+	c.create(1, []int32{1})
+	c.write(0, 0, partition.AcksAll)
+	names := make([]int, 64)
+	batch := newBatch(names...)
+	h, err := record.ParseHeader(batch)
+	require.NoError(b, err)
+	id := record.PartitionID{Topic: c.topic}
+	b.SetBytes(int64(len(batch)))
+	b.ReportAllocs()
+	for b.Loop() {
+		req := &partition.ProduceRequest{Acks: partition.AcksAll, Timeout: time.Second, Partitions: []partition.ProducePartition{{ID: id, Records: batch, Header: h}}}
+		if a := c.nodes[1].m.Produce(context.Background(), req).Wait(context.Background())[0]; a.Err != nil {
+			b.Fatal(a.Err)
+		}
+		if c.nodes[1].m.find(id).log.Size() > 64<<20 {
+			b.StopTimer()
+			if _, err := c.nodes[1].m.DeleteRecords(context.Background(), id, -1); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
+	}
+}

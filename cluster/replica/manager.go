@@ -79,6 +79,16 @@ func (m *Manager) find(id record.PartitionID) *Partition {
 	return m.parts[id]
 }
 
+// absent says why a partition is not hosted here: it is led elsewhere, or there is none.
+func (m *Manager) absent(id record.PartitionID) (leader, epoch int32, err error) {
+	if img := m.image(); img != nil {
+		if rec := img.Partition(id); rec != nil {
+			return rec.Leader, rec.LeaderEpoch, partition.ErrNotLeader
+		}
+	}
+	return metadata.NoNode, record.NoEpoch, partition.ErrUnknownPartition
+}
+
 // all gives the hosted partitions, sorted by id so that whatever is listed has one order.
 func (m *Manager) all() []*Partition {
 	m.mu.RLock()

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 
-	"cordwood/fsm/metadata"
 	"cordwood/fsm/partition"
 	"cordwood/logstore"
 	"cordwood/logstore/record"
@@ -13,7 +12,8 @@ import (
 func (m *Manager) ListOffsets(_ context.Context, q partition.ListOffsetsQuery) partition.ListOffsetsAnswer {
 	p := m.find(q.ID)
 	if p == nil {
-		return noOffset(partition.ErrUnknownPartition, metadata.NoNode)
+		leader, _, err := m.absent(q.ID)
+		return noOffset(err, leader)
 	}
 	return p.ListOffset(q)
 }
@@ -102,7 +102,8 @@ func (p *Partition) offsetView(epoch int32) (leader int32, v offsetView) {
 func (m *Manager) EpochEnd(id record.PartitionID, currentLeaderEpoch, asked int32) (partition.EpochEnd, error) {
 	p := m.find(id)
 	if p == nil {
-		return partition.EpochEnd{Epoch: -1, End: -1}, partition.ErrUnknownPartition
+		_, _, err := m.absent(id)
+		return partition.EpochEnd{Epoch: -1, End: -1}, err
 	}
 	if _, v := p.offsetView(currentLeaderEpoch); v.err != nil {
 		return partition.EpochEnd{Epoch: -1, End: -1}, v.err

@@ -140,7 +140,7 @@ func (p *Partition) lead(rec *metadata.Partition, now time.Time) {
 	p.log.SetHighWatermark(l.HighWatermark())
 	p.apply(e)
 	p.notify()
-	p.slog.Info("leading", "epoch", rec.LeaderEpoch, "end", l.StartOffset(), "highWatermark", l.HighWatermark(), "isr", rec.ISR)
+	p.slog.Debug("leading", "epoch", rec.LeaderEpoch, "end", l.StartOffset(), "highWatermark", l.HighWatermark(), "isr", rec.ISR)
 }
 
 // step leaves the present role. The caller holds mu.

@@ -83,7 +83,8 @@ func (m *Manager) Dirs() []partition.DirState {
 func (m *Manager) Producers(id record.PartitionID) ([]partition.ActiveProducer, error) {
 	p := m.find(id)
 	if p == nil {
-		return nil, partition.ErrUnknownPartition
+		_, _, err := m.absent(id)
+		return nil, err
 	}
 	if _, v := p.offsetView(record.NoEpoch); v.err != nil {
 		return nil, v.err
