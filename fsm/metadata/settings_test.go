@@ -132,3 +132,28 @@ func TestTopicSettingsStandOverClusterDefaultsOverBuiltInOnes(t *testing.T) {
 		t.Errorf("an illegal default: %v", err)
 	}
 }
+
+func FuzzSettingValues(f *testing.F) {
+	for _, s := range Settings() {
+		f.Add(s.Name, s.Default)
+	}
+	f.Add(SettingCleanupPolicy, "compact, delete,,delete ")
+	f.Add("leader.replication.throttled.replicas", "0:1, 2:3")
+	f.Add("min.cleanable.dirty.ratio", "1e-3")
+	f.Fuzz(func(t *testing.T, name, raw string) {
+		s, ok := LookupSetting(name)
+		if !ok {
+			return
+		}
+		v, err := s.Parse(raw)
+		if err != nil {
+			if !errors.Is(err, ErrInvalidConfig) {
+				t.Errorf("%s=%q: %v is no ErrInvalidConfig", name, raw, err)
+			}
+			return
+		}
+		if again, err := s.Parse(v); err != nil || again != v {
+			t.Errorf("%s=%q is %q, which is %q, %v", name, raw, v, again, err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -26,7 +27,7 @@ type frame struct {
 // proxy passes connections on to a broker and writes every request frame to out, one JSON object a line. The broker must
 // advertise the proxy's address, or clients go round it.
 func proxy(listen, to, out string) {
-	l, err := net.Listen("tcp", listen)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", listen)
 	must(err)
 	f, err := os.Create(out)
 	must(err)
@@ -35,7 +36,7 @@ func proxy(listen, to, out string) {
 	for n := 1; ; n++ {
 		c, err := l.Accept()
 		must(err)
-		b, err := net.Dial("tcp", to)
+		b, err := connect(to)
 		if err != nil {
 			fmt.Println(err)
 			_ = c.Close()
@@ -102,7 +103,7 @@ func replay(addr, file string) {
 		must(err)
 		c := conns[fr.Conn]
 		if c == nil {
-			c, err = net.Dial("tcp", addr)
+			c, err = connect(addr)
 			must(err)
 			conns[fr.Conn] = c
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -82,13 +83,19 @@ func (r *run) reconnect() { r.close() }
 
 func (r *run) dial() net.Conn {
 	if r.conn == nil {
-		c, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
+		c, err := connect(r.addr)
 		if err != nil {
 			panic(err)
 		}
 		r.conn = c
 	}
 	return r.conn
+}
+
+// connect dials an address within five seconds.
+func connect(addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	return d.DialContext(context.Background(), "tcp", addr)
 }
 
 // topic gives a topic name that belongs to this scenario alone.
