@@ -53,7 +53,7 @@ func (l *Log) appendOne(cfg *LogConfig, batch []byte, h *record.Header, epoch in
 			return AppendInfo{Base: dup.firstOffset(), Last: dup.lastOffset, End: end, Duplicate: true, AppendTime: dup.timestamp}, nil
 		}
 	}
-	if last := l.epochs.Load().last(); epoch < last {
+	if last := l.LastEpoch(); epoch < last {
 		return AppendInfo{}, l.place("append to", fmt.Errorf("%w: epoch %d after %d", record.ErrNotContiguous, epoch, last))
 	}
 	h.BaseOffset, h.LeaderEpoch = end, epoch
@@ -165,12 +165,12 @@ func (l *Log) appendPiece(cfg *LogConfig, batches []byte, maxEpoch int32) (n int
 // nextReplicated checks the first batch of b against the log. The zero header says that b holds no whole batch.
 func (l *Log) nextReplicated(b []byte, maxEpoch int32) (record.Header, error) {
 	v := l.view.Load()
-	h, err := l.replicated(b, v.end, l.epochs.Load().last(), maxEpoch)
+	h, err := l.replicated(b, v.end, l.LastEpoch(), maxEpoch)
 	if err != nil && v.end == v.active().base && v.size == 0 && len(v.segs) == 1 {
 		// An empty log that begins inside a batch takes the whole of it.
 		first, perr := record.ParseHeader(b)
 		if perr == nil && first.BaseOffset < v.end && first.EndOffset() > v.end {
-			return l.replicated(b, first.BaseOffset, l.epochs.Load().last(), maxEpoch)
+			return l.replicated(b, first.BaseOffset, l.LastEpoch(), maxEpoch)
 		}
 	}
 	return h, err

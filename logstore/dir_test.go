@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -333,5 +334,68 @@ func TestLog_EpochEndAnswersForEpochsItHasAndHasNot(t *testing.T) {
 	}
 	if l.LastEpoch() != 6 || l.EpochAt(99) != 6 || l.EndOffset() != 100 {
 		t.Fatalf("after a reset: epoch %d, at 99 %d, end %d", l.LastEpoch(), l.EpochAt(99), l.EndOffset())
+	}
+}
+
+// TestLog_FollowerThatStartsInsideABatchTakesTheWholeOfIt: the leader's log start may lie inside a batch.
+func TestLog_FollowerThatStartsInsideABatchTakesTheWholeOfIt(t *testing.T) {
+	cfg := testConfig()
+	leader := newTestDir(t).create(0, cfg)
+	for range 3 {
+		b, h := batchOf(10, 20, 1_700_000_000_000)
+		if _, err := leader.Append(b, &h, 2, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := leader.RaiseStart(14); err != nil {
+		t.Fatal(err)
+	}
+	d := newTestDir(t)
+	l := d.create(0, cfg)
+	start, epoch := leader.Start()
+	if err := l.Reset(start, epoch); err != nil {
+		t.Fatal(err)
+	}
+	old, _ := batchOf(1, 10, 0)
+	record.SetOffset(old, start, 1)
+	if _, err := l.AppendReplica(old, 2); !errors.Is(err, record.ErrNotContiguous) {
+		t.Fatalf("an epoch older than the start's: %v", err)
+	}
+	if end, err := l.AppendReplica(readAll(t, leader, start, 30, 1<<20), 2); err != nil || end != 30 {
+		t.Fatalf("end %d, %v", end, err)
+	}
+	for range 2 {
+		if got := readAll(t, l, 14, 30, 1<<20); string(got) != string(readAll(t, leader, 14, 30, 1<<20)) {
+			t.Fatal("other bytes")
+		}
+		if s, e := l.Start(); s != 14 || e != 2 || l.EndOffset() != 30 {
+			t.Fatalf("start %d epoch %d, end %d", s, e, l.EndOffset())
+		}
+		l = d.reopen(vfs.CrashKeep, 1, ProcessCrash, cfg)[0]
+	}
+	if err := l.Truncate(17); err != nil { // the batch goes, and with it all there is
+		t.Fatal(err)
+	}
+	if l.EndOffset() != 14 || l.StartOffset() != 14 || l.Size() != 0 {
+		t.Fatalf("%d to %d, %d bytes", l.StartOffset(), l.EndOffset(), l.Size())
+	}
+}
+
+// TestEpochs_BatchesStandOverTheFile: an undone cut leaves an epoch in the file where older batches lie.
+func TestEpochs_BatchesStandOverTheFile(t *testing.T) {
+	for _, c := range []struct {
+		file, batches epochs
+		end           int64
+		want          epochs
+	}{
+		{epochs{{1, 8}, {2, 12}}, epochs{{1, 8}}, 16, epochs{{1, 8}}},
+		{epochs{{1, 8}, {2, 16}}, epochs{{1, 8}}, 16, epochs{{1, 8}, {2, 16}}},
+		{epochs{{1, 0}, {3, 9}}, epochs{{1, 4}, {2, 6}, {3, 9}}, 12, epochs{{1, 0}, {2, 6}, {3, 9}}},
+		{nil, epochs{{4, 0}}, 3, epochs{{4, 0}}},
+		{epochs{{1, 0}, {5, 7}}, nil, 7, epochs{{1, 0}, {5, 7}}},
+	} {
+		if got := c.file.replaced(c.batches, c.end); !slices.Equal(got, c.want) {
+			t.Errorf("%v with batches %v to %d: %v, want %v", c.file, c.batches, c.end, got, c.want)
+		}
 	}
 }

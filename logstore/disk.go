@@ -56,8 +56,8 @@ func (d *Dir) roomForReplicas() error {
 	return nil
 }
 
-// failed turns the error of a disk call into what it means for the directory: no room makes it full, anything else takes
-// it offline for ever. nil stays nil.
+// failed turns the error of a disk call into what it means for the directory: no room makes it full, no free file handle
+// refuses this one call, anything else takes it offline for ever. nil stays nil.
 func (d *Dir) failed(err error) error {
 	if err == nil || errors.Is(err, record.ErrDirFull) || errors.Is(err, record.ErrDirOffline) {
 		return err
@@ -68,6 +68,9 @@ func (d *Dir) failed(err error) error {
 			d.logger.Warn("log directory is full: appends are refused", "dir", d.path, "err", err)
 			d.freeReserve()
 		}
+		return fmt.Errorf("%w: %w", record.ErrDirFull, err)
+	}
+	if !errors.As(err, &sync) && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return fmt.Errorf("%w: %w", record.ErrDirFull, err)
 	}
 	return d.offline(err)

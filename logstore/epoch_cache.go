@@ -76,6 +76,25 @@ func (es epochs) cutStart(start int64) (epochs, bool) {
 	return out, true
 }
 
+// replaced puts what batches say in the place of what es says of offsets from the first of them up to end. Entries at or
+// above end, of leaders without a record there, stay where they are newer.
+func (es epochs) replaced(batches epochs, end int64) epochs {
+	if len(batches) == 0 {
+		return es
+	}
+	n := sort.Search(len(es), func(i int) bool { return es[i].start >= batches[0].start })
+	out := slices.Clone(es[:n])
+	for _, e := range batches {
+		out, _ = out.assign(e.epoch, e.start)
+	}
+	for _, e := range es[n:] {
+		if e.start >= end && e.epoch > out.last() {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // decodeEpochs reads a leader-epoch-checkpoint: a version 0, the number of entries, one "epoch start" a line.
 func decodeEpochs(b []byte) (epochs, error) {
 	if len(b) == 0 {

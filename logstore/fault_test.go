@@ -149,7 +149,7 @@ func (s *faultStory) check(name string) {
 }
 
 // TestEveryFailingCallLosesNothingAcknowledged fails each changing disk call of a log's life in turn, once: with EIO the
-// directory goes offline, with ENOSPC it is full unless an fsync failed, and what was acknowledged is there afterwards.
+// directory goes offline, with ENOSPC it is full unless an fsync failed, without a free handle it goes on, and what was acknowledged is there afterwards.
 func TestEveryFailingCallLosesNothingAcknowledged(t *testing.T) {
 	count := newFaultStory(t)
 	if errs := count.run(); len(errs) > 0 {
@@ -160,7 +160,7 @@ func TestEveryFailingCallLosesNothingAcknowledged(t *testing.T) {
 	if calls < 60 {
 		t.Fatalf("%d calls", calls)
 	}
-	for _, what := range []string{"EIO", "ENOSPC"} {
+	for _, what := range []string{"EIO", "ENOSPC", "EMFILE"} {
 		for _, times := range []int{1, 0} {
 			for n := range calls {
 				name := fmt.Sprintf("%s at call %d, times %d", what, n, times)

@@ -41,6 +41,9 @@ func (l *Log) flush(sealedOnly bool) (int64, error) {
 	}
 	err := l.syncParts(v, from, target, dirty)
 	if err != nil {
+		l.mu.Lock()
+		l.dirty.add(dirty) // still to do, should the directory go on
+		l.mu.Unlock()
 		return from, l.place("flush", l.dir.failed(err))
 	}
 	l.flushed.Store(target)
@@ -62,6 +65,14 @@ func (d *dirtyFiles) wasCut(base int64) {
 		d.cut, d.base = true, base
 	}
 	d.names = true
+}
+
+// add takes over what other has to do. mu is held.
+func (d *dirtyFiles) add(other dirtyFiles) {
+	if other.cut {
+		d.wasCut(other.base)
+	}
+	d.epochs, d.names = d.epochs || other.epochs, d.names || other.names
 }
 
 func (l *Log) syncParts(v *view, from, target int64, dirty dirtyFiles) error {

@@ -81,7 +81,7 @@ func (d *Dir) inspect(name string, tp topicPartition, mark *sessionLog) (*Found,
 	if err := f.readFacts(); err != nil {
 		return nil, err
 	}
-	if mark != nil && mark.TopicID == topic && f.size == mark.Size {
+	if mark != nil && mark.TopicID == topic && f.size == mark.Size { // a segment below the start may linger until the next retention
 		if f.tail(len(f.segs)-1) == breakNone && f.end == mark.End {
 			f.clean = true
 			f.pos = f.segs[len(f.segs)-1].size
@@ -167,7 +167,6 @@ func (f *Found) readFacts() error {
 	}
 	for len(f.segs) > 1 && f.segs[1].base <= f.state.start {
 		f.retired = append(f.retired, f.segs[0].base) // and back, because that was not durable
-		f.size -= f.segs[0].size
 		f.segs = f.segs[1:]
 	}
 	f.hints = f.dir.hintFor(f.ID, f.tp, f.state)
@@ -316,10 +315,6 @@ func (f *Found) scanOne(i int, first bool) error {
 	if r.kind == breakRead {
 		return fmt.Errorf("scan segment %s: %w", segmentPath(f.path, s.base, logSuffix), r.err)
 	}
-	for _, e := range r.epochs {
-		if f.epochs.at(e.start) != e.epoch {
-			f.epochs, _ = f.epochs.assign(e.epoch, e.start)
-		}
-	}
+	f.epochs = f.epochs.replaced(r.epochs, r.end)
 	return nil
 }

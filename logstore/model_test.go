@@ -263,7 +263,7 @@ func (m *model) closeClean() {
 	m.check(err)
 	if len(in.Logs) != 1 || !in.Clean {
 		for _, f := range in.Logs {
-			m.t.Logf("%s: end %d, size %d, segments %v, start %d, %s", f.path, f.end, f.size, f.segs, f.state.start, f.where)
+			m.t.Logf("%s found: end %d, size %d, segments %v, start %d, %s", f.path, f.end, f.size, f.segs, f.state.start, f.where)
 		}
 		m.t.Fatalf("not clean after an orderly shutdown: %+v, marks %+v", in.Logs, m.d.stored.Logs)
 	}

@@ -76,7 +76,7 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 	}
 	start := l.start.Load().start
 	end := f.end
-	if len(segs) == 0 || end < start { // nothing is left that may be read
+	if len(segs) == 0 || end < start || end == start && size > 0 { // nothing is left that may be read
 		for _, s := range slices.Backward(segs) {
 			if err := l.removeSegment(s); err != nil {
 				return err
