@@ -264,11 +264,10 @@ func TestIndexFilesMayBeLostOrWrong(t *testing.T) {
 		b := buildLog(t, clean)
 		for how, spoil := range spoilers {
 			for _, suffix := range []string{indexSuffix, timeSuffix, snapshotSuffix} {
+				if how == "swapped" && suffix == snapshotSuffix {
+					continue // a snapshot of another offset has a good checksum: only its name dates it
+				}
 				t.Run(fmt.Sprintf("clean %v/%s/%s", clean, suffix[1:], how), func(t *testing.T) {
-					if how == "swapped" && suffix == snapshotSuffix {
-						t.Log("a snapshot of another offset has a good checksum; only its own name dates it")
-						return
-					}
 					checkSpoiled(t, &b, clean, suffix, spoil)
 				})
 			}
