@@ -55,6 +55,10 @@ soak: ## the kill loops, twenty rounds
 oracle: build ## compare our answers with those a real Kafka gave
 	integration/oracle/run.sh
 
+.PHONY: clients
+clients: build ## the client matrix: every Kafka client on this machine against three nodes (ARGS="-only sarama" for some)
+	integration/clients/run.sh $(ARGS)
+
 .PHONY: kafka
 kafka: ## start a real Apache Kafka on loopback, to compare with (needs Java and Maven); make kafka-stop ends it
 	$(KAFKA) start .cache/kafka 1 19192
