@@ -386,6 +386,32 @@ func TestCompletionOffersTopicsAndStaysSilentWithoutACluster(t *testing.T) {
 	}
 }
 
+func TestATopicIsDescribedWhileItsNewLeadersDoNotKnowTheirOffsets(t *testing.T) {
+	f := threeNodes(t)
+	f.handle(kmsg.ListOffsets, func(r kmsg.Request) kmsg.Response {
+		req := r.(*kmsg.ListOffsetsRequest)
+		resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, topic := range req.Topics {
+			rt := kmsg.NewListOffsetsResponseTopic()
+			rt.Topic = topic.Topic
+			for _, p := range topic.Partitions {
+				rp := kmsg.NewListOffsetsResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.OffsetNotAvailable.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp
+	})
+	r := cordwood(t, f.addr, "", "topic", "describe", "orders", "-o", "json")
+	if r.code != exitDone || !strings.Contains(r.out, `"highWatermark": -1`) && !strings.Contains(r.out, `"highWatermark":-1`) {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	if !strings.Contains(r.err, "offsets of orders are unknown") {
+		t.Errorf("nobody is told: %q", r.err)
+	}
+}
+
 func TestUpgradeAsksForTheHighestLevelThatAllNodesHave(t *testing.T) {
 	f := threeNodes(t)
 	asked := make(chan *kmsg.UpdateFeaturesRequest, 1)

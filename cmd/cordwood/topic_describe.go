@@ -283,7 +283,8 @@ func (c *client) minISR(ctx context.Context, names []string) (map[string]int, er
 	return out, nil
 }
 
-// fillOffsets asks the leaders for log start and high watermark. A partition without a leader keeps -1.
+// fillOffsets asks the leaders for log start and high watermark. A partition that nobody answers for keeps -1: it has no
+// leader, or one that does not know them yet.
 func (c *client) fillOffsets(ctx context.Context, t *topicView) error {
 	var led []int32
 	for _, p := range t.Partitions {
@@ -295,12 +296,15 @@ func (c *client) fillOffsets(ctx context.Context, t *topicView) error {
 		return nil
 	}
 	starts, err := c.offsets(ctx, t.Name, led, -2)
-	if err != nil {
-		return err
+	var ends map[int32]int64
+	if err == nil {
+		ends, err = c.offsets(ctx, t.Name, led, -1)
 	}
-	ends, err := c.offsets(ctx, t.Name, led, -1)
 	if err != nil {
-		return err
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.app.note("offsets of %s are unknown: %s", t.Name, describe(err))
 	}
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
