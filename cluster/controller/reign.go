@@ -213,7 +213,11 @@ func (r *reign) tell(e metadata.Event) {
 		args = append(args, "topic", e.Topic, "partition", e.Partition.Partition)
 	}
 	if e.Broker != metadata.NoNode {
-		args = append(args, "node", e.Broker)
+		args = append(args, "broker", e.Broker)
+	}
+	if e.Unsafe != nil {
+		first, counted := e.Unsafe.Lost()
+		args = append(args, "mayBeGoneFrom", first, "committedBelow", counted)
 	}
 	r.log.Log(r.ctx, level, "metadata: "+e.Detail, args...)
 }

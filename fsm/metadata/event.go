@@ -45,13 +45,29 @@ func (s *State) partitionEvent(kind string, p *Partition, broker int32, format s
 	s.pending.events = append(s.pending.events, e)
 }
 
-// lossDetail names the chosen end and what every replica reported.
+// Lost gives the offsets that an unsafe election says may be gone: all from first on. Those below counted were committed
+// for certain, as far as any replica remembers; the memory of what was committed may be older than the loss, so counted
+// is a lower bound, and is first when nobody remembers more.
+func (u *UnsafeElection) Lost() (first, counted int64) {
+	for _, r := range u.Reports {
+		if r.Broker == u.Leader {
+			first = r.End
+		}
+	}
+	counted = first
+	for _, r := range u.Reports {
+		counted = max(counted, r.HW)
+	}
+	return first, counted
+}
+
+// lossDetail names the offsets that may be gone, and what every replica reported.
 func lossDetail(u *UnsafeElection) string {
 	var b strings.Builder
-	for _, r := range u.Reports {
-		if r.Broker.ID == u.Leader.ID {
-			fmt.Fprintf(&b, "broker %d leads from end %d", r.Broker.ID, r.End)
-		}
+	first, counted := u.Lost()
+	fmt.Fprintf(&b, "broker %d leads from end %d: records at offset %d and above may be gone", u.Leader.ID, first, first)
+	if counted > first {
+		fmt.Fprintf(&b, ", and %d to %d were committed", first, counted-1)
 	}
 	for _, r := range u.Reports {
 		fmt.Fprintf(&b, "; broker %d: last epoch %d, end %d, high watermark %d", r.Broker.ID, r.LastEpoch, r.End, r.HW)

@@ -150,7 +150,7 @@ func TestAllLosePowerAndTheLossIsFlagged(t *testing.T) {
 	require.Equal(t, EventDataLoss, d.Events[0].Kind)
 	require.Equal(t, "orders", d.Events[0].Topic)
 	require.Equal(t, &u, d.Events[0].Unsafe)
-	require.Contains(t, d.Events[0].Detail, "broker 2 leads from end 70")
+	require.Contains(t, d.Events[0].Detail, "broker 2 leads from end 70: records at offset 70 and above may be gone, and 70 to 94 were committed;")
 	require.Contains(t, d.Events[0].Detail, "broker 3: last epoch 1, end 60, high watermark 95")
 	require.ErrorIs(t, elect(u), ErrElectionNotNeeded, "a copy of the command")
 
