@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,10 +107,17 @@ type verdict struct {
 	Verdict                                                                          string
 }
 
-// verify runs `cordwood verify` on what a writer noted.
+// verify runs `cordwood verify` on what writers noted.
 func verify(t *testing.T, c *harness.Cluster, topic string, files ...string) verdict {
 	t.Helper()
-	out := cordwood(t, c, []int{0, 20, 21}, append([]string{"verify", topic, "-o", "json", "--timeout", "60s"}, files...)...)
+	return verifyWithin(t, c, 60*time.Second, topic, files...)
+}
+
+// verifyWithin bounds each step of verify. Where records are lost, it waits that long for the high watermark to come back
+// to them.
+func verifyWithin(t *testing.T, c *harness.Cluster, limit time.Duration, topic string, files ...string) verdict {
+	t.Helper()
+	out := cordwood(t, c, []int{0, 20, 21}, append([]string{"verify", topic, "-o", "json", "--timeout", limit.String()}, files...)...)
 	var v verdict
 	require.NoError(t, json.Unmarshal([]byte(out), &v), out)
 	return v
@@ -152,21 +160,26 @@ func info(t *testing.T, c *harness.Cluster) clusterInfo {
 	return i
 }
 
-// eventually waits for a condition, at most for the limit, and says what it waited for.
+// eventually waits for a condition, at most for the limit, and says what it waited for. The condition runs in the test's
+// goroutine, so it may require.
 func eventually(t *testing.T, limit time.Duration, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, limit, 50*time.Millisecond, what)
+	timer, tick := time.NewTimer(limit), time.NewTicker(50*time.Millisecond)
+	defer timer.Stop()
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-timer.C:
+			require.FailNow(t, "not within "+limit.String(), what)
+		case <-tick.C:
+		}
+	}
 }
 
 // inSync waits until every partition of the topic has a leader and all its replicas in sync.
 func inSync(t *testing.T, c *harness.Cluster, topic string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "all replicas of "+topic+" in sync", func() bool {
-		for _, p := range describe(t, c, topic) {
-			if p.Leader < 0 || len(p.ISR) != len(p.Replicas) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(describe(t, c, topic), func(p partitionInfo) bool { return p.Leader < 0 || len(p.ISR) != len(p.Replicas) })
 	})
 }
