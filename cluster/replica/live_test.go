@@ -56,7 +56,11 @@ func newLive(t testing.TB, opt func(*Options), nodes ...int32) *live {
 			Listeners: map[string]metadata.Endpoint{"l": {Host: "h", Port: 1}}, MinLevel: 1, MaxLevel: 1, Version: "v"}, BootOK: true})
 		n := &liveNode{c: c, id: id, be: r.Epoch, deltas: make(chan metadata.Delta, 1000), stop: make(chan struct{}), down: make(chan struct{})}
 		o := Options{NodeID: id, Dir: dir, Controller: n, Dial: n.dial, Registerer: prometheus.NewRegistry(),
-			Config: func(*metadata.Topic) logstore.LogConfig { return logstore.DefaultLogConfig() }}
+			Config: func(*metadata.Topic) logstore.LogConfig {
+				cfg := logstore.DefaultLogConfig()
+				cfg.RetentionMS = -1 // the records bear an old time
+				return cfg
+			}}
 		if opt != nil {
 			opt(&o)
 		}
