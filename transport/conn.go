@@ -69,8 +69,9 @@ func newConn(s *Server, l *listener, raw net.Conn, id uint64) *conn {
 func (c *conn) serve() {
 	err := c.read()
 	var bad *frameError
+	var closed *closedByHandler
 	switch {
-	case errors.As(err, &bad), errors.Is(err, errClosedByHandler), c.draining.Load():
+	case errors.As(err, &bad), errors.As(err, &closed), c.draining.Load():
 		// The answers to what came before still leave.
 	default:
 		c.abort()
@@ -98,10 +99,12 @@ func (c *conn) drain() {
 	_ = c.raw.SetReadDeadline(time.Unix(1, 0))
 }
 
-// errClosedByHandler ends a connection whose request is answered by closing.
-var errClosedByHandler = errors.New("closed instead of an answer")
+// closedByHandler ends a connection whose request is answered by closing. The reason is a label of the metric.
+type closedByHandler struct{ reason string }
 
-// read is the reader's loop. It ends with io.EOF, a *frameError, errClosedByHandler or the error of the socket.
+func (e *closedByHandler) Error() string { return "closed instead of an answer: " + e.reason }
+
+// read is the reader's loop. It ends with io.EOF, a *frameError, a *closedByHandler or the error of the socket.
 func (c *conn) read() error {
 	var barrier chan struct{} // the next request is handled after it is closed
 	for {
@@ -194,7 +197,7 @@ func (c *conn) finish(p *pending) error {
 	case p.resp.None:
 		return nil
 	case p.resp.Close || p.resp.Body == nil && p.resp.Pieces == nil:
-		return errClosedByHandler
+		return &closedByHandler{p.resp.Reason}
 	}
 	err := c.send(p)
 	c.server.observe(p.req.Key, time.Since(p.start))
@@ -324,17 +327,20 @@ func (c *conn) decode(f *frame) (*Request, error) {
 // why gives the metric label for the end of a connection.
 func why(err error) string {
 	var bad *frameError
+	var closed *closedByHandler
 	switch {
 	case errors.As(err, &bad):
 		return "bad-frame"
+	case errors.As(err, &closed) && closed.reason != "":
+		return closed.reason
+	case errors.As(err, &closed):
+		return "refused"
 	case errors.Is(err, errMemory):
 		return "memory"
 	case errors.Is(err, errIdle):
 		return "idle"
 	case errors.Is(err, errDraining), errors.Is(err, context.Canceled):
 		return "shutdown"
-	case errors.Is(err, errClosedByHandler):
-		return "refused"
 	case errors.Is(err, io.EOF):
 		return "client"
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -234,6 +234,31 @@ func TestNoAnswerIsSentWhereNoneIsDue(t *testing.T) {
 	}
 }
 
+func TestAnEndInsteadOfAnAnswerIsCountedByItsReason(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	s := &stub{handle: func(_ context.Context, r *transport.Request) transport.Response {
+		if r.CorrelationID == 1 {
+			return transport.Response{Body: r.Body.ResponseKind()}
+		}
+		return transport.Response{Close: true, Reason: "acks-0"}
+	}}
+	srv := start(t, s, func(o *transport.Options) { o.Registerer = reg })
+	c := dialRaw(t, srv, "external")
+	if _, err := c.Write(append(frameOf(1, metadata(1)), frameOf(2, metadata(1))...)); err != nil {
+		t.Fatal(err)
+	}
+	if corr, _ := readFrame(t, c); corr != 1 {
+		t.Fatalf("answer to %d", corr)
+	}
+	if b, _ := io.ReadAll(c); len(b) > 0 {
+		t.Fatalf("%d bytes came instead of the end", len(b))
+	}
+	_ = srv.Close()
+	if n := counter(t, reg, "cordwood_connections_closed_total", "reason", "acks-0"); n != 1 {
+		t.Fatalf("counted %v", n)
+	}
+}
+
 // Field reports 1 and 3 (redpanda#1714, #4391, PR#30160): what scanners and hostile clients send ends their own
 // connection, is counted, and touches no other.
 func TestHostileFramesEndOnlyTheirConnection(t *testing.T) {

@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"strings"
@@ -392,3 +394,23 @@ func TestAClientOfAnotherClusterOrNodeIsTold(t *testing.T) {
 }
 
 var _ api.Replicas = (*apitest.Logs)(nil)
+
+// users met this more than any other fault: the second connection goes to an address that is true inside only.
+func TestAClientFromElsewhereThatIsToldLocalhostIsWarnedOfOnceAMinute(t *testing.T) {
+	w := apitest.New(t, 1)
+	var out bytes.Buffer
+	now := time.Unix(100, 0)
+	h := api.New(w.Handlers.Deps, api.Options{Logger: slog.New(slog.NewTextHandler(&out, nil)), Now: func() time.Time { return now }})
+	w.Handlers = h
+	ask := func(ip, listener string) int {
+		out.Reset()
+		w.CallOn(&transport.ConnInfo{Listener: listener, Remote: &net.TCPAddr{IP: net.ParseIP(ip)}}, 9, kmsg.NewPtrMetadataRequest())
+		return strings.Count(out.String(), "listeners.external.advertise")
+	}
+	require.Zero(t, ask("127.0.0.1", "external"))
+	require.Zero(t, ask("10.1.1.1", "internal"), "n1 is a name that others may know")
+	require.Equal(t, 1, ask("10.1.1.1", "external"))
+	require.Zero(t, ask("10.1.1.1", "external"))
+	now = now.Add(time.Minute)
+	require.Equal(t, 1, ask("10.1.1.2", "external"))
+}

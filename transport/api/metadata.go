@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"encoding/binary"
+	"net"
+	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,6 +20,7 @@ const autoCreateMillis = 3000
 // handleMetadata tells who is there and who leads what, as clients of the request's listener reach it.
 func handleMetadata(h *Handlers, _ context.Context, r *transport.Request) transport.Response {
 	req := r.Body.(*kmsg.MetadataRequest)
+	h.warnOfLocalhost(r.Conn)
 	if err := metadataRefused(req); err != nil {
 		return body(refusedMetadata(req, err))
 	}
@@ -27,6 +31,26 @@ func handleMetadata(h *Handlers, _ context.Context, r *transport.Request) transp
 		})
 	}
 	return body(h.describe(req, r.Conn.Listener, nil))
+}
+
+// warnOfLocalhost says, at most once a minute, that a client from another machine is told an address that only this
+// machine can reach: the mistake that most newcomers make. Behind a published container port it is right, so that it is
+// no warning.
+func (h *Handlers) warnOfLocalhost(conn *transport.ConnInfo) {
+	peer, ok := conn.Remote.(*net.TCPAddr)
+	if !ok || peer.IP.IsLoopback() || len(peer.IP) == 0 {
+		return
+	}
+	at, _, ok := endpoint(h.Metadata.Image(), h.Node.ID, conn.Listener)
+	if ip := net.ParseIP(at.Host); !ok || at.Host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return
+	}
+	now, last := h.now().UnixMilli(), h.warned.Load()
+	if now-last < time.Minute.Milliseconds() || !h.warned.CompareAndSwap(last, now) {
+		return
+	}
+	h.log.Info("a client from another machine is told an address of this one alone; that is right only where the port is published to the client's machine", "client", peer.IP.String(),
+		"listener", conn.Listener, "advertised", net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port))), "setting", "listeners."+conn.Listener+".advertise")
 }
 
 // metadataRefused judges the request as a whole: topics are asked by id from version 12 on, and must be named before.

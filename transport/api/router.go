@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,6 +29,7 @@ type Handlers struct {
 	now      func() time.Time
 	configs  topicConfigs
 	sessions *fetchSessions
+	warned   atomic.Int64 // when a client was last told an address that it cannot reach, Unix milliseconds
 }
 
 // New makes the handlers of a node.
