@@ -33,6 +33,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 )
 
 func main() {
@@ -63,7 +64,7 @@ func main() {
 	case "record":
 		record(*addr, *out, names)
 	case "compare":
-		exit(compare(*addr, *fix, names, readExplained(*explained), *verbose))
+		exit(compare(*addr, *fix, names, readExplained(*explained), 1, *verbose))
 	case "node":
 		exit(compareNode(*bin, *fix, names, readExplained(*explained), *verbose))
 	default:
@@ -100,19 +101,19 @@ func record(addr, out string, names []string) {
 	}
 }
 
-// compare asks, prints what differs from the recorded answers without being explained, and counts it.
-func compare(addr, fixtures string, names []string, known differences, verbose bool) (differ int) {
+// compare asks, so many scenarios at once, prints what differs from the recorded answers without being explained, and
+// counts it.
+func compare(addr, fixtures string, names []string, known differences, atOnce int, verbose bool) (differ int) {
+	runs := playAll(addr, names, known, atOnce)
 	steps, silent := 0, 0
-	for _, n := range names {
+	for i, n := range names {
 		want, err := recorded(fixtures, n, known)
 		if err != nil {
 			fmt.Printf("%-28s no fixture: %v\n", n, err)
 			differ++
 			continue
 		}
-		r := newRun(addr, n)
-		r.extra = known.extra
-		r.play(scenarios[n])
+		r := runs[i]
 		d, e := diff(n, want, r.steps, known.meant, verbose)
 		steps, differ, silent = steps+len(r.steps), differ+d, silent+e
 		fmt.Printf("%-28s %d steps, %d differ, %d explained\n", n, len(r.steps), d, e)
@@ -125,6 +126,25 @@ func compare(addr, fixtures string, names []string, known differences, verbose b
 	}
 	fmt.Printf("steps %d differ %d explained %d\n", steps, differ, silent)
 	return differ
+}
+
+// playAll asks scenarios. They keep out of each other's way: each has topics of its own, and looks at those alone where an
+// answer lists everything.
+func playAll(addr string, names []string, known differences, atOnce int) []*run {
+	runs := make([]*run, len(names))
+	places := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, n := range names {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			runs[i] = newRun(addr, n)
+			runs[i].extra = known.extra
+			runs[i].play(scenarios[n])
+		})
+	}
+	wg.Wait()
+	return runs
 }
 
 // recorded reads the answers of a scenario, without the APIs that are known to be absent.

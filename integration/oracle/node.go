@@ -9,8 +9,10 @@ import (
 	"cordwood/integration/harness"
 )
 
-// readyIn bounds the start of a node.
-const readyIn = 30 * time.Second
+const (
+	readyIn         = 30 * time.Second // bounds the start of a node
+	scenariosAtOnce = 8                // most of their time is waiting for what never comes
+)
 
 // compareNode compares with a fresh cluster of one node of ours, made for it on free ports of loopback and thrown away.
 func compareNode(binary, fixtures string, names []string, known differences, verbose bool) (differ int) {
@@ -27,7 +29,7 @@ func compareNode(binary, fixtures string, names []string, known differences, ver
 		return 1
 	}
 	began := time.Now()
-	differ = compare(node.External, fixtures, names, known, verbose)
+	differ = compare(node.External, fixtures, names, known, scenariosAtOnce, verbose)
 	if !node.Running() {
 		fmt.Printf("the node ended:\n%s", node.LogTail(20))
 		differ++
