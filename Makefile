@@ -46,6 +46,10 @@ kill-loops: build ## kill -9 of leader, follower, controller, all, under load (R
 rolling: build ## restart node after node with SIGTERM under load (ROUNDS=n)
 	$(LOOP) -run TestARollingRestart -rounds $(ROUNDS) -seed $(SEED)
 
+.PHONY: bootstrap
+bootstrap: build ## five nodes in any order, wiped ones among them: one cluster (ROUNDS=n)
+	$(LOOP) -run TestOneCluster -rounds $(ROUNDS) -seed $(SEED)
+
 .PHONY: reboot
 reboot: build ## take the power from all nodes under load: what is lost is named (ROUNDS=n)
 	$(LOOP) -run TestARebootedHost -rounds $(ROUNDS) -seed $(SEED)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +27,7 @@ type logLine struct {
 	Broker        int       `json:"broker"`
 	MayBeGoneFrom int64     `json:"mayBeGoneFrom"`
 	Why           string    `json:"why"`
+	Server        string    `json:"server"` // of raft, node id and directory id
 
 	from *harness.Node
 	raw  string
@@ -72,9 +72,4 @@ func logsSince(t *testing.T, c *harness.Cluster, m logMark) []logLine {
 	}
 	slices.SortStableFunc(out, func(a, b logLine) int { return a.Time.Compare(b.Time) })
 	return out
-}
-
-// logged says that some node logged a message that holds text.
-func logged(lines []logLine, text string) bool {
-	return slices.ContainsFunc(lines, func(l logLine) bool { return strings.Contains(l.Msg, text) })
 }

@@ -39,6 +39,15 @@ func random(t *testing.T) *rand.Rand {
 // start makes a cluster of n nodes and waits until it is ready.
 func start(t *testing.T, n int, opt harness.Options) *harness.Cluster {
 	t.Helper()
+	c := prepare(t, n, opt)
+	require.NoError(t, c.Start())
+	require.NoError(t, c.WaitReady(t.Context(), 30*time.Second))
+	return c
+}
+
+// prepare makes a cluster of n nodes, none of which is started.
+func prepare(t *testing.T, n int, opt harness.Options) *harness.Cluster {
+	t.Helper()
 	opt.Nodes = n
 	if opt.Binary == "" {
 		opt.Binary = *binary
@@ -54,8 +63,6 @@ func start(t *testing.T, n int, opt harness.Options) *harness.Cluster {
 		}
 		require.NoError(t, c.Close())
 	})
-	require.NoError(t, c.Start())
-	require.NoError(t, c.WaitReady(t.Context(), 30*time.Second))
 	return c
 }
 
