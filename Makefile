@@ -75,6 +75,18 @@ kafka: ## start a real Apache Kafka on loopback, to compare with (needs Java and
 kafka-stop: ## end it
 	$(KAFKA) stop .cache/kafka
 
+.cache/kfake: integration/clients/kfake/main.go integration/clients/go.mod
+	@mkdir -p .cache
+	go build -C integration/clients -o ../../.cache/kfake ./kfake
+
+.PHONY: bench
+bench: build .cache/kfake ## figures beside what this machine can do at best, as ratios; some minutes (BENCH="-mb 128 -only three")
+	go run ./integration/bench $(BENCH)
+
+.PHONY: bench-scale
+bench-scale: build ## the same for 10,000 partitions of three replicas
+	go run ./integration/bench -scale $(BENCH)
+
 .PHONY: image
 image: build ## the container image, from the ready binary
 	DOCKER_BUILDKIT=0 docker build -q --target prebuilt -t cordwood:latest .

@@ -34,6 +34,10 @@ type Options struct {
 	// proxies: kind is "internal", "raft" or "gossip". Nil leaves all as they are.
 	Advertise func(node int, kind, address string) string
 	Stderr    io.Writer // a copy of every node's log, nil for none
+	// Production leaves dev_mode out: no journal stands before the disk and records leave by sendfile, as for users.
+	Production bool
+	// Pprof serves /debug/pprof on the nodes' HTTP addresses.
+	Pprof bool
 }
 
 // Cluster is a set of nodes on loopback.
@@ -54,8 +58,8 @@ raft:
   advertise: "{{.RaftAdvertise}}"
 {{range .RaftSettings}}  {{.}}
 {{end}}gossip: { bind: "{{.Gossip}}", advertise: "{{.GossipAdvertise}}" }
-http: { bind: "{{.HTTP}}" }
-dev_mode: true
+http: { bind: "{{.HTTP}}", pprof: {{.Pprof}} }
+dev_mode: {{not .Production}}
 {{.Settings}}
 `))
 
@@ -106,6 +110,7 @@ func (c *Cluster) configure(n *Node, opt Options) error {
 		"Internal": n.Internal, "InternalAdvertise": told(n.ID, "internal", n.Internal), "External": n.External,
 		"Raft": n.Raft, "RaftAdvertise": told(n.ID, "raft", n.Raft), "Gossip": n.Gossip, "GossipAdvertise": told(n.ID, "gossip", n.Gossip),
 		"HTTP": n.HTTP, "Settings": opt.Settings, "RaftSettings": opt.RaftSettings, "ClusterSettings": opt.ClusterSettings,
+		"Production": opt.Production, "Pprof": opt.Pprof,
 	})
 	if err != nil {
 		return err
