@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"testing"
 )
@@ -63,8 +64,8 @@ func TestTheComparisonFindsEveryKindOfFault(t *testing.T) {
 
 func TestTheTableIsNotWellWithAMissAnAbsentClientOrNoCheck(t *testing.T) {
 	well := Row{Name: "a", Codecs: []string{"none"}, Findings: map[string]Findings{"none": {}}}
-	missed := Row{Name: "b", Codecs: []string{"none"}, Findings: map[string]Findings{"none": {"key": errNotThere}}}
-	gone := Row{Name: "c", Absent: errNotThere}
+	missed := Row{Name: "b", Codecs: []string{"none"}, Findings: map[string]Findings{"none": {"key": errFault}}}
+	gone := Row{Name: "c", Absent: absent{"x"}}
 	for name, c := range map[string]struct {
 		table   Table
 		forgive bool
@@ -75,7 +76,9 @@ func TestTheTableIsNotWellWithAMissAnAbsentClientOrNoCheck(t *testing.T) {
 		"absent":          {Table{Rows: []Row{well, gone}}, false, false},
 		"absent forgiven": {Table{Rows: []Row{well, gone}}, true, true},
 		"only absent":     {Table{Rows: []Row{gone}}, true, false},
-		"tool missed":     {Table{Rows: []Row{well}, Tools: []ToolRow{{Tool: "t", Fault: errNotThere}}}, true, false},
+		"tool missed":     {Table{Rows: []Row{well}, Tools: []ToolRow{{Tool: "t", Fault: errFault}}}, true, false},
+		"tool absent":     {Table{Rows: []Row{well}, Tools: []ToolRow{{Tool: "t", Fault: absent{"x"}}}}, true, true},
+		"broken":          {Table{Rows: []Row{well, {Name: "d", Absent: errFault}}}, true, false},
 		"nothing":         {Table{}, true, false},
 	} {
 		if got := c.table.OK(c.forgive); got != c.want {
@@ -84,4 +87,4 @@ func TestTheTableIsNotWellWithAMissAnAbsentClientOrNoCheck(t *testing.T) {
 	}
 }
 
-var errNotThere = absent{"x"}
+var errFault = errors.New("fault")

@@ -85,6 +85,9 @@ func (opt options) run(ctx context.Context) (ok bool, err error) {
 		}
 		table.Rows = append(table.Rows, opt.client(ctx, c, cluster.Bootstrap()))
 	}
+	if tools := (kafkaTools{opt.kafka}); opt.wanted("Kafka's tools") {
+		table.Tools = tools.all(ctx, cluster.Bootstrap(), dir, opt.limit)
+	}
 	table.Write(os.Stdout)
 	return table.OK(opt.skipAbsent), ctx.Err()
 }
@@ -94,6 +97,7 @@ func (opt options) clients() []Client {
 		kcat{}, franz{},
 		saramaClient{"sarama", sarama.DefaultVersion}, saramaClient{"sarama, newest protocol", sarama.MaxVersion},
 		kafkaGo{}, kafkaGoConn{},
+		console{kafkaTools{opt.kafka}},
 	}
 }
 
@@ -105,9 +109,10 @@ func (opt options) wanted(name string) bool {
 func (opt options) client(ctx context.Context, c Client, seeds []string) Row {
 	row := Row{Name: c.Name(), Codecs: c.Traits().Codecs, ProducerOnly: c.Traits().ProducerOnly, Findings: map[string]Findings{}}
 	begun := time.Now()
-	row.Version, row.Absent = c.Version(ctx)
-	if row.Absent != nil {
-		say("%s: %v", c.Name(), row.Absent)
+	var err error
+	if row.Version, err = c.Version(ctx); err != nil {
+		say("%s: %v", c.Name(), err)
+		row.Absent = err
 		return row
 	}
 	for _, codec := range row.Codecs {

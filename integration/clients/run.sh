@@ -12,7 +12,15 @@ mkdir -p "$cache"
 
 missing() { echo "MISSING: $1; its rows cannot run" >&2; }
 
+kafka=$root/integration/kafka/kafka.sh
+if ! command -v java >/dev/null || ! "$kafka" install >"$cache/kafka.log" 2>&1; then
+  missing "Java, or Kafka's jars (see $cache/kafka.log)"
+  kafka=
+fi
+# Tools live for seconds: a compiler and a collector that start fast.
+export JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}"
+
 cd "$here"
 CGO_ENABLED=0 go build -trimpath -o "$cache/clients" .
 
-exec "$cache/clients" -binary "$root/bin/cordwood" -kafka "$root/integration/kafka/kafka.sh" "$@"
+exec "$cache/clients" -binary "$root/bin/cordwood" -kafka "$kafka" "$@"

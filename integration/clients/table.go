@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,7 +11,7 @@ import (
 // Row is what came out for one client.
 type Row struct {
 	Name, Version string
-	Absent        error    // it cannot run here
+	Absent        error    // why it could not be asked anything
 	Codecs        []string // those it was asked to write
 	ProducerOnly  bool
 	Findings      map[string]Findings // by codec
@@ -28,7 +29,7 @@ func (t *Table) OK(forgiveAbsent bool) bool {
 	done := 0
 	for _, r := range t.Rows {
 		if r.Absent != nil {
-			if !forgiveAbsent {
+			if !forgiveAbsent || !notInstalled(r.Absent) {
 				return false
 			}
 			continue
@@ -41,10 +42,10 @@ func (t *Table) OK(forgiveAbsent bool) bool {
 		}
 	}
 	for _, r := range t.Tools {
-		if r.Absent && forgiveAbsent {
-			continue
-		}
 		if r.Fault != nil {
+			if forgiveAbsent && notInstalled(r.Fault) {
+				continue
+			}
 			return false
 		}
 		done++
@@ -75,7 +76,7 @@ func (t *Table) Write(w io.Writer) {
 func (r Row) cells() []string {
 	cells := []string{r.Name, r.Version}
 	if r.Absent != nil {
-		return append(append(cells[:1], "**not installed**"), slices.Repeat([]string{""}, len(Codecs)+len(Checks)-2)...)
+		return append(append(cells[:1], verdict(r.Absent)), slices.Repeat([]string{""}, len(Codecs)+len(Checks)-2)...)
 	}
 	for _, codec := range Codecs {
 		if !slices.Contains(r.Codecs, codec) {
@@ -111,10 +112,18 @@ func (r Row) cells() []string {
 }
 
 func verdict(fault error) string {
-	if fault != nil {
-		return "**miss**"
+	switch {
+	case fault == nil:
+		return "ok"
+	case notInstalled(fault):
+		return "**not installed**"
 	}
-	return "ok"
+	return "**miss**"
+}
+
+func notInstalled(fault error) bool {
+	var a absent
+	return errors.As(fault, &a)
 }
 
 func writeRow(w io.Writer, cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
