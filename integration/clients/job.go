@@ -49,7 +49,7 @@ func (j Job) Record(i int) Record {
 
 // Client is one client library or tool under test. Both methods end with ctx.
 type Client interface {
-	// Name is the row in the table.
+	// Name is the row in the table. It holds no comma: headers are written with commas between.
 	Name() string
 	// Version is the library's, as it tells it itself or as the build pinned it.
 	Version(ctx context.Context) (string, error)

@@ -79,7 +79,7 @@ func kafkaGoRecord(m kafka.Message, p int32) Record {
 // speaks versions that no other client here does.
 type kafkaGoConn struct{ kafkaGo }
 
-func (kafkaGoConn) Name() string { return "kafka-go, Conn" }
+func (kafkaGoConn) Name() string { return "kafka-go (Conn)" }
 
 func (kafkaGoConn) dial(ctx context.Context, j Job, p int32) (*kafka.Conn, error) {
 	conn, err := kafka.DialLeader(ctx, "tcp", j.Seeds[0], j.Topic, int(p))

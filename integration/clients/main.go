@@ -34,10 +34,10 @@ type options struct {
 func main() {
 	var opt options
 	flag.StringVar(&opt.binary, "binary", "../../bin/cordwood", "the binary under test")
-	flag.StringVar(&opt.kafka, "kafka", "../kafka/kafka.sh", "the script that runs Kafka's tools")
-	flag.StringVar(&opt.python, "python", "python3", "the Python that has confluent-kafka")
-	flag.StringVar(&opt.kafkajs, "kafkajs", "kafkajs/client.js", "the kafkajs client; its packages must be found from there")
-	flag.StringVar(&opt.confluent, "confluent", "confluent-kafka-go", "the program built from confluent/")
+	flag.StringVar(&opt.kafka, "kafka", "../kafka/kafka.sh", "the script that runs Kafka's tools; empty: not installed")
+	flag.StringVar(&opt.python, "python", "", "the Python that has confluent-kafka; empty: not installed")
+	flag.StringVar(&opt.kafkajs, "kafkajs", "", "a copy of kafkajs/client.js with its packages beside it; empty: not installed")
+	flag.StringVar(&opt.confluent, "confluent", "", "the program built from confluent/; empty: not installed")
 	flag.StringVar(&opt.only, "only", "", "run only clients whose name contains one of these words, separated by commas")
 	flag.IntVar(&opt.count, "count", 10_000, "records in each round")
 	flag.BoolVar(&opt.skipAbsent, "skip-absent", false, "do not fail for clients that are not installed")
@@ -95,10 +95,21 @@ func (opt options) run(ctx context.Context) (ok bool, err error) {
 func (opt options) clients() []Client {
 	return []Client{
 		kcat{}, franz{},
-		saramaClient{"sarama", sarama.DefaultVersion}, saramaClient{"sarama, newest protocol", sarama.MaxVersion},
+		saramaClient{"sarama", sarama.DefaultVersion}, saramaClient{"sarama (newest protocol)", sarama.MaxVersion},
 		kafkaGo{}, kafkaGoConn{},
 		console{kafkaTools{opt.kafka}},
+		script{name: "confluent-kafka-go", command: words(opt.confluent), traits: Traits{Codecs: Codecs}},
+		script{name: "confluent-kafka (Python)", command: words(opt.python, "python/client.py"), traits: Traits{Codecs: Codecs}},
+		script{name: "kafkajs", command: words("node", opt.kafkajs), traits: Traits{Codecs: Codecs, ProducerOnly: true}},
 	}
+}
+
+// words makes a command of all words, or none if any is empty: then the program is not installed.
+func words(all ...string) []string {
+	if slices.Contains(all, "") {
+		return nil
+	}
+	return all
 }
 
 func (opt options) wanted(name string) bool {

@@ -155,6 +155,9 @@ func (s script) Name() string   { return s.name }
 func (s script) Traits() Traits { return s.traits }
 
 func (s script) run(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	if len(s.command) == 0 {
+		return "", absent{s.name}
+	}
 	all := append(s.command[1:len(s.command):len(s.command)], args...)
 	out, err := run(ctx, stdin, s.command[0], all...)
 	var exit *exec.ExitError

@@ -20,7 +20,34 @@ fi
 # Tools live for seconds: a compiler and a collector that start fast.
 export JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}"
 
+python=$cache/python/bin/python
+if ! { [ -x "$python" ] || python3 -m venv "$cache/python"; } >"$cache/python.log" 2>&1 ||
+  ! "$python" -m pip install -q --disable-pip-version-check -r "$here/python/requirements.txt" >>"$cache/python.log" 2>&1; then
+  missing "Python, or confluent-kafka for it (see $cache/python.log)"
+  python=
+fi
+
+# Packages go beside a copy of the client, because Node looks for them there.
+kafkajs=$cache/kafkajs
+mkdir -p "$kafkajs"
+cp "$here"/kafkajs/{client.js,package.json,package-lock.json} "$kafkajs"
+if ! cmp -s "$kafkajs/package-lock.json" "$kafkajs/installed"; then
+  if (cd "$kafkajs" && npm ci --no-audit --no-fund) >"$cache/kafkajs.log" 2>&1; then
+    cp "$kafkajs/package-lock.json" "$kafkajs/installed"
+  else
+    missing "Node with npm, or kafkajs and its codecs (see $cache/kafkajs.log)"
+    kafkajs=
+  fi
+fi
+
 cd "$here"
+confluent=$cache/confluent-kafka-go
+if ! CGO_ENABLED=1 go build -trimpath -o "$confluent" ./confluent >"$cache/confluent.log" 2>&1; then
+  missing "a C compiler for confluent-kafka-go (see $cache/confluent.log)"
+  confluent=
+fi
+CGO_ENABLED=0 go test . # the matrix must be able to miss
 CGO_ENABLED=0 go build -trimpath -o "$cache/clients" .
 
-exec "$cache/clients" -binary "$root/bin/cordwood" -kafka "$kafka" "$@"
+exec "$cache/clients" -binary "$root/bin/cordwood" -kafka "$kafka" \
+  -python "$python" -kafkajs "${kafkajs:+$kafkajs/client.js}" -confluent "$confluent" "$@"
