@@ -128,6 +128,9 @@ func OpenDir(fsys vfs.FS, dir string, opt DirOptions) (*Dir, error) {
 		lock.Close()
 		return nil, fmt.Errorf("log directory %s: %w", dir, err)
 	}
+	d.files.Lock()
+	d.checkUsage(d.now()) // the first answer must know the disk, and a disk that is low refuses from the start
+	d.files.Unlock()
 	return d, nil
 }
 
