@@ -209,11 +209,11 @@ func TestFlagsStandOverEnvironmentOverFile(t *testing.T) {
 }
 
 func TestUnknownVariablesAndFlagsAreFaults(t *testing.T) {
-	t.Setenv("CORDWOOD_LOG_LEVLE", "warn")
+	t.Setenv("CORDWOOD_LOG_LEVELL", "warn")
 	t.Setenv("CORDWOOD_STORAGE_SEGMENT_BYTES", "5 apples")
 	t.Setenv("CORDWOOD_PROFILE", "p")
 	_, _, got := load(t, "", map[string]string{"node.identity": "3", "dev_mode": "maybe"})
-	want := `environment: unknown variable CORDWOOD_LOG_LEVLE (did you mean "CORDWOOD_LOG_LEVEL"?)
+	want := `environment: unknown variable CORDWOOD_LOG_LEVELL (did you mean "CORDWOOD_LOG_LEVEL"?)
 CORDWOOD_STORAGE_SEGMENT_BYTES: "5 apples" is not a size; write 1GiB or 1073741824
 flag dev_mode: "maybe" is neither true nor false
 flags: unknown key "node.identity"`

@@ -134,8 +134,8 @@ func (s *faultStory) check(name string) {
 		s.t.Fatalf("%s: %v", name, err)
 	}
 	got := readAll(s.t, l, l.StartOffset(), l.EndOffset(), 1<<20)
-	for n, size := 0, 0; n < len(s.ends); n++ {
-		size = len(s.acked) / len(s.ends)
+	for n := range s.ends {
+		size := len(s.acked) / len(s.ends)
 		if one := s.acked[n*size : (n+1)*size]; s.ends[n] > l.StartOffset() && !bytes.Contains(got, one) && !(s.unsure && n >= len(s.ends)-3) {
 			s.t.Fatalf("%s: acknowledged batch before %d is gone", name, s.ends[n])
 		}

@@ -217,7 +217,7 @@ func tailFrom(file io.ReaderAt, s foundSegment, from indexEntry) (end int64, kin
 	var last int64
 	for first := true; ; first = false {
 		h, pos, err := w.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil || h.BaseOffset < end || first && from.pos > 0 && h.LastOffset() != s.base+int64(from.rel) {

@@ -58,7 +58,7 @@ func (l *Log) replay(file vfs.File, size, from int64) (aborted []AbortedTxn, err
 	defer w.close()
 	for {
 		h, pos, err := w.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return aborted, nil
 		}
 		if err != nil {
@@ -98,7 +98,7 @@ func (l *Log) loadAborted(segs []*segment, end int64, rebuild *int) error {
 		txns, err := decodeTxnIndex(b, s.base, max(to, s.base+1<<31))
 		if err != nil {
 			*rebuild = i
-			return nil
+			return nil //nolint:nilerr // an index that does not decode is made again, not an error
 		}
 		kept := slices.DeleteFunc(txns, func(t AbortedTxn) bool { return t.LastOffset >= to })
 		if last && len(kept) < len(b)/txnEntrySize {

@@ -108,7 +108,7 @@ func (l *Log) discard(gone []*segment) error {
 // too old or too much.
 func (l *Log) tick(now time.Time, retain bool) error {
 	if l.writable() != nil {
-		return nil // closing, or the directory failed: it tells
+		return nil //nolint:nilerr // closing, or the directory failed: it tells
 	}
 	cfg := l.config.Load()
 	if err := l.rollIdle(cfg, now); err != nil {

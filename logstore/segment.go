@@ -145,7 +145,7 @@ func walkTo(r io.ReaderAt, base int64, from indexEntry, size, offset int64) (int
 	defer w.close()
 	for first := true; ; first = false {
 		h, pos, err := w.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return size, nil
 		}
 		if err != nil {
@@ -237,7 +237,7 @@ func (x *indexer) indexRange(r io.ReaderAt, pos, size int64, each func(h *record
 	end = x.base
 	for {
 		h, at, err := w.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return end, nil
 		}
 		if err != nil {

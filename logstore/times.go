@@ -76,7 +76,7 @@ func (l *Log) timeInSegment(v *view, i int, ts, bound int64) (timeInfo, error) {
 	defer w.close()
 	for {
 		b, at, err := w.next()
-		if err == io.EOF || err == nil && b.BaseOffset >= bound {
+		if errors.Is(err, io.EOF) || err == nil && b.BaseOffset >= bound {
 			return timeInfo{}, nil
 		}
 		if err != nil {
@@ -148,7 +148,7 @@ func (l *Log) MaxTime(bound int64) (offset, timestamp int64, epoch int32, found 
 }
 
 func (l *Log) maxTime(v *view, bound int64) (timeInfo, error) {
-	best := int64(record.NoTimestamp) - 1 // records without a time count, where none has one
+	best := record.NoTimestamp - 1 // records without a time count, where none has one
 	var found timeInfo
 	for i := range v.segs {
 		size, end := v.extent(i)

@@ -171,7 +171,7 @@ func (l *Log) removeSegment(s *segment) error {
 // a shorter copy that takes its name.
 func (l *Log) cutSegment(s *segment, pos int64) (*segment, error) {
 	var f vfs.File
-	unread := false
+	var unread bool
 	if s.active != nil {
 		if unread = s.active.shut(); unread {
 			f = s.active.f

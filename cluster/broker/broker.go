@@ -169,10 +169,10 @@ func (b *Broker) join(starting, running context.Context) error {
 
 // ended gives nil for an error that is only the wish to stop.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // belongs checks that the directory and the metadata are of one cluster, and notes the cluster's id.

@@ -32,7 +32,6 @@ func testAddress() string { return fmt.Sprintf("127.0.0.1:%d", 21000+nextPort.Ad
 // testCluster is a few nodes in one process: real raft over loopback, real state machine, a list in memory for gossip.
 type testCluster struct {
 	t       *testing.T
-	sizes   int
 	join    []string
 	options func(*Options) // changes the options of every node
 

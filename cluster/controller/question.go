@@ -68,7 +68,7 @@ func readMessage(r io.Reader, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return fmt.Errorf("%w: %v", errQuestion, err)
+		return fmt.Errorf("%w: %w", errQuestion, err)
 	}
 	return nil
 }

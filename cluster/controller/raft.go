@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -47,7 +48,7 @@ func openStore(opt *Options, onFatal func(error)) (n *node, hasState bool, err e
 		Path:        path,
 		BoltOptions: &bbolt.Options{Timeout: raftLockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, false, fmt.Errorf("raft: %s is in use by another process", path)
 	}
 	if err != nil {

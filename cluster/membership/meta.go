@@ -40,7 +40,7 @@ func decodeMeta(b []byte) (meta, error) {
 		return meta{}, fmt.Errorf("%w: %d bytes", errMeta, len(b))
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
-		return meta{}, fmt.Errorf("%w: %v", errMeta, err)
+		return meta{}, fmt.Errorf("%w: %w", errMeta, err)
 	}
 	if m.NodeID < 0 || m.DirectoryID == "" {
 		return meta{}, fmt.Errorf("%w: no node id or directory id", errMeta)

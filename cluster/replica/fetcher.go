@@ -332,7 +332,7 @@ func (f *fetcher) talk(ctx context.Context, conn Conn, s *session) error {
 		opening := s.epoch == fetchOpenEpoch+1 && s.id == 0
 		if len(flying) == 0 || news && len(flying) < maxInFlight && !opening {
 			var req *kmsg.FetchRequest
-			req, due = f.build(s, now)
+			req, _ = f.build(s, now)
 			call, err := conn.Start(req)
 			if err != nil {
 				return err

@@ -168,7 +168,7 @@ func (l *link) name(m *Manager, fp *partition.FetchPartition, now time.Time) {
 			p.attach(lp)
 		}
 	}
-	err := error(partition.ErrUnknownPartition)
+	err := partition.ErrUnknownPartition
 	if p != nil {
 		err = p.Follow(l, fp, now)
 	}

@@ -33,17 +33,16 @@ type world struct {
 
 // member is one node of a world.
 type member struct {
-	w           *world
-	id          int32
-	disk        *vfs.Mem
-	dir         *logstore.Dir
-	m           *Manager // nil: down
-	be          int64
-	incarnation string
-	applied     int // index in world.images
-	boot        int
-	lostPower   bool
-	sessions    map[int32]*session
+	w         *world
+	id        int32
+	disk      *vfs.Mem
+	dir       *logstore.Dir
+	m         *Manager // nil: down
+	be        int64
+	applied   int // index in world.images
+	boot      int
+	lostPower bool
+	sessions  map[int32]*session
 }
 
 type noController struct{}

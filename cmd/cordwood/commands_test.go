@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -502,7 +503,11 @@ func TestHintsNameOnlyCommandsThatExist(t *testing.T) {
 		}
 		checkCommands(t, root, n.remedy)
 	}
-	for _, text := range []string{hintFor(kerr.InvalidRequest, kerr.InvalidRequest), noTopic("x").(*failure).hint} {
+	var missing *failure
+	if !errors.As(noTopic("x"), &missing) {
+		t.Fatal("a missing topic is no failure")
+	}
+	for _, text := range []string{hintFor(kerr.InvalidRequest, kerr.InvalidRequest), missing.hint} {
 		checkCommands(t, root, text)
 	}
 	v := judgeHealth(&clusterView{Controller: -1, Nodes: []nodeView{{State: "dead"}}}, []topicView{{Name: "t", Partitions: []partitionView{

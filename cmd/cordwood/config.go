@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -117,7 +118,8 @@ func newConfigCheck(a *app) *cobra.Command {
 			}
 			v := &checkedView{APIVersion: apiVersion, Valid: true, Faults: []faultView{}, path: args[0]}
 			_, _, err := configs.Load(args[0], nil, a.environ)
-			faults, ok := err.(configs.Faults)
+			var faults configs.Faults
+			ok := errors.As(err, &faults)
 			if err != nil && (!ok || a.output != "json" && a.output != "yaml") {
 				return err
 			}

@@ -21,9 +21,9 @@ type history struct {
 	partitions map[int32]*partitionState
 	missing    []missingRecord // the first few that are lost
 
-	found, lost, reordered, unacknowledged int64
-	acknowledged, duplicated               int64
-	below                                  []pending // not found, maybe only expired
+	found, reordered, unacknowledged int64
+	acknowledged, duplicated         int64
+	below                            []pending // not found, maybe only expired
 }
 
 // tagState knows the numbers of one tag.

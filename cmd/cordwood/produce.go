@@ -214,7 +214,7 @@ func (a *app) sendAll(ctx context.Context, o *produceOptions, s sink, t *tally) 
 	pace := newPacer(o.perSecond)
 	for n := int64(0); o.count == 0 || n < o.count; n++ {
 		r, err := next(n)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

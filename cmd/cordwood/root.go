@@ -152,19 +152,6 @@ func terminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// colour says whether output to w may hold colours.
-func (a *app) colour(w io.Writer) bool {
-	if a.noColor || !terminal(w) {
-		return false
-	}
-	for _, e := range a.environ {
-		if strings.HasPrefix(e, "NO_COLOR=") && e != "NO_COLOR=" {
-			return false
-		}
-	}
-	return true
-}
-
 // confirm asks before something that cannot be undone. Without a terminal it wants --yes.
 func (a *app) confirm(ctx context.Context, yes bool, what string) error {
 	if yes || a.output == "help" {

@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// errEnded is a process that ended by itself.
+var errEnded = errors.New("the process ended")
+
 // Node is one node of a Cluster: its addresses, its directory and, while it runs, its process. Methods may be called
 // from any goroutine; start, stop and signals of one node are serialised.
 type Node struct {
@@ -226,7 +229,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-exited:
-			return fmt.Errorf("node %d ended (%v) before it was ready:\n%s", n.ID, n.err, n.LogTail(20))
+			return fmt.Errorf("node %d ended before it was ready: %w\n%s", n.ID, errors.Join(errEnded, n.err), n.LogTail(20))
 		case <-ctx.Done():
 			return fmt.Errorf("node %d is not ready: %w\n%s", n.ID, ctx.Err(), n.LogTail(20))
 		case <-tick.C:

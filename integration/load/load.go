@@ -4,6 +4,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -184,7 +185,7 @@ func settled(ctx context.Context, seed, topic string, partitions, replicas int) 
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("topic %s is not whole at %s: %w (%v)", topic, seed, ctx.Err(), last)
+			return fmt.Errorf("topic %s is not whole at %s: %w", topic, seed, errors.Join(ctx.Err(), last))
 		}
 	}
 }

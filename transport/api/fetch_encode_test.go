@@ -38,7 +38,6 @@ type both struct {
 	r     *rand.Rand
 	parts []fetchPart
 	kafka *kmsg.FetchResponse
-	hints []kmsg.FetchResponseBroker
 }
 
 func (b *both) size() int {
