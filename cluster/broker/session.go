@@ -26,6 +26,11 @@ const (
 	heartbeatLimit = time.Second
 )
 
+// silenceLimit is how long a drain goes on without any answer: longer than the next controller takes to be elected.
+// Without a majority of the voters nobody can take the leaders, and the last node of a cluster that is being stopped
+// would wait in vain.
+const silenceLimit = 4 * time.Second
+
 // errReplaced ends a process whose node id and directory were registered by a later one.
 var errReplaced = errors.New("a later process of this node has registered; this one ends")
 
@@ -55,6 +60,9 @@ type session struct {
 	ready    atomic.Bool // the replica manager has started: this node may be unfenced
 	offline  atomic.Bool // the only log directory is gone
 
+	begun time.Time
+	heard atomic.Int64 // when the controller last answered a heartbeat: nanoseconds since begun
+
 	wanted  []record.PartitionID // partitions that the controller asked about; of run
 	kick    chan struct{}        // holds one token: send a heartbeat now
 	drained chan struct{}        // closed when the controller says that this node leads nothing any more
@@ -62,7 +70,7 @@ type session struct {
 }
 
 func newSession(up *upstream, interval time.Duration, request func() (*kmsg.BrokerRegistrationRequest, error), log *slog.Logger) *session {
-	s := &session{up: up, interval: interval, request: request, log: log, kick: make(chan struct{}, 1), drained: make(chan struct{})}
+	s := &session{begun: time.Now(), up: up, interval: interval, request: request, log: log, kick: make(chan struct{}, 1), drained: make(chan struct{})}
 	s.fenced.Store(true)
 	return s
 }
@@ -130,15 +138,25 @@ func (s *session) wake() {
 	}
 }
 
-// drain asks the controller to move leadership away and waits until it has, or ctx ends.
+// drain asks the controller to move leadership away and waits until it has, ctx ends, or no controller has answered for
+// silenceLimit.
 func (s *session) drain(ctx context.Context) error {
 	s.draining.Store(true)
 	s.wake()
-	select {
-	case <-s.drained:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("leaders not drained: %w", ctx.Err())
+	began := time.Since(s.begun)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.drained:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("leaders not drained: %w", ctx.Err())
+		case <-tick.C:
+		}
+		if last := max(began, time.Duration(s.heard.Load())); time.Since(s.begun)-last > silenceLimit {
+			return fmt.Errorf("leaders not drained: no controller has answered for %v: %w", silenceLimit, metadata.ErrNoController)
+		}
 	}
 }
 
@@ -194,6 +212,7 @@ func (s *session) beat(ctx context.Context, r replicas) error {
 	case err != nil:
 		return err
 	}
+	s.heard.Store(int64(time.Since(s.begun)))
 	if was := s.fenced.Swap(resp.IsFenced); was != resp.IsFenced {
 		s.log.Info("fencing changed", "before", was, "after", resp.IsFenced)
 	}

@@ -74,3 +74,19 @@ func TestAHeartbeatToAControllerThatStandsStillIsGivenUpInTimeForTheNextOne(t *t
 	cancel()
 	require.NoError(t, <-done)
 }
+
+func TestADrainWithoutAnyControllerIsGivenUpBeforeItsLimit(t *testing.T) {
+	leader := &leaderIs{}
+	leader.Store(metadata.NoNode)
+	s := newSession(&upstream{node: 1, metadata: leader}, 50*time.Millisecond, nil, slog.New(slog.DiscardHandler))
+	s.epoch.Store(7)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.run(ctx, noReplicas{}) }()
+	limited, stop := context.WithTimeout(ctx, drainLimit)
+	defer stop()
+	require.ErrorIs(t, s.drain(limited), metadata.ErrNoController)
+	require.NoError(t, limited.Err(), "given up before the limit")
+	cancel()
+	require.NoError(t, <-done)
+}
