@@ -50,6 +50,10 @@ rolling: build ## restart node after node with SIGTERM under load (ROUNDS=n)
 bootstrap: build ## five nodes in any order, wiped ones among them: one cluster (ROUNDS=n)
 	$(LOOP) -run TestOneCluster -rounds $(ROUNDS) -seed $(SEED)
 
+.PHONY: failover
+failover: build ## how soon a killed, cut off or slow node is replaced, and when it must not be (ROUNDS=n)
+	$(LOOP) -run 'TestAKilledNodeIs|TestACutOffNode|TestASlowNode' -rounds $(ROUNDS) -seed $(SEED)
+
 .PHONY: reboot
 reboot: build ## take the power from all nodes under load: what is lost is named (ROUNDS=n)
 	$(LOOP) -run TestARebootedHost -rounds $(ROUNDS) -seed $(SEED)
