@@ -50,6 +50,10 @@ rolling: build ## restart node after node with SIGTERM under load (ROUNDS=n)
 bootstrap: build ## five nodes in any order, wiped ones among them: one cluster (ROUNDS=n)
 	$(LOOP) -run TestOneCluster -rounds $(ROUNDS) -seed $(SEED)
 
+.PHONY: damage
+damage: build ## cut segments and spoil indexes of nodes that are down (ROUNDS=n)
+	$(LOOP) -run TestADamagedReplica -rounds $(ROUNDS) -seed $(SEED)
+
 .PHONY: failover
 failover: build ## how soon a killed, cut off or slow node is replaced, and when it must not be (ROUNDS=n)
 	$(LOOP) -run 'TestAKilledNodeIs|TestACutOffNode|TestASlowNode' -rounds $(ROUNDS) -seed $(SEED)

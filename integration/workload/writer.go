@@ -72,6 +72,7 @@ func StartWriter(opt WriterOptions) (*Writer, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
 		kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // a value takes the room that it says
 		kgo.MetadataMinAge(50*time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		kgo.RetryTimeout(60*time.Second),
