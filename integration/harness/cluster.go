@@ -33,7 +33,11 @@ type Options struct {
 	// Advertise maps an address between nodes to the one that others are told, so that traffic can be led through
 	// proxies: kind is "internal", "raft" or "gossip". Nil leaves all as they are.
 	Advertise func(node int, kind, address string) string
-	Stderr    io.Writer // a copy of every node's log, nil for none
+	// Host gives the address that a node binds and advertises; nil means 127.0.0.1 for all.
+	Host func(node int) string
+	// Command is put before a node's command line, such as "ip netns exec NAME"; it must replace itself by the node.
+	Command func(node int) []string
+	Stderr  io.Writer // a copy of every node's log, nil for none
 	// Production leaves dev_mode out: no journal stands before the disk and records leave by sendfile, as for users.
 	Production bool
 	// Pprof serves /debug/pprof on the nodes' HTTP addresses.
@@ -73,10 +77,19 @@ func New(opt Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := func(i, k int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i*5+k]) }
+	address := func(i, k int) string {
+		host := "127.0.0.1"
+		if opt.Host != nil {
+			host = opt.Host(i + 1)
+		}
+		return fmt.Sprintf("%s:%d", host, ports[i*5+k])
+	}
 	for i := range opt.Nodes {
 		n := &Node{ID: i + 1, Dir: filepath.Join(opt.Dir, fmt.Sprintf("n%d", i+1)), binary: opt.Binary, stderr: opt.Stderr,
 			External: address(i, 0), Internal: address(i, 1), Raft: address(i, 2), Gossip: address(i, 3), HTTP: address(i, 4)}
+		if opt.Command != nil {
+			n.command = opt.Command(n.ID)
+		}
 		if i < len(opt.External) {
 			n.External = fmt.Sprintf("127.0.0.1:%d", opt.External[i])
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,8 +31,9 @@ type Node struct {
 	Gossip   string
 	HTTP     string
 
-	binary string
-	stderr io.Writer // beside the log file, nil for none
+	command []string // before the binary
+	binary  string
+	stderr  io.Writer // beside the log file, nil for none
 
 	mu     sync.Mutex // serialises start and stop
 	cmd    *exec.Cmd
@@ -68,7 +70,8 @@ func (n *Node) Start() error {
 		logs.Close()
 		return err
 	}
-	cmd := exec.Command(n.binary, "serve", "--config", n.ConfigFile(), "--leash", "3")
+	line := append(slices.Clone(n.command), n.binary, "serve", "--config", n.ConfigFile(), "--leash", "3")
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = environment()
 	cmd.ExtraFiles = []*os.File{child}
 	cmd.Stderr = logs
