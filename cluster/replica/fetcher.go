@@ -279,13 +279,16 @@ func (f *fetcher) later(fo *following, after time.Time) {
 }
 
 func tag(tags *kmsg.Tags, key uint32) (found []byte, err error) {
-	err = fmt.Errorf("%w: field %d is missing", errPeer, key)
+	there := false
 	tags.Each(func(k uint32, v []byte) {
 		if k == key {
-			found, err = v, nil
+			found, there = v, true
 		}
 	})
-	return found, err
+	if !there {
+		return nil, fmt.Errorf("%w: field %d is missing", errPeer, key)
+	}
+	return found, nil
 }
 
 // flight is a request on its way.

@@ -42,9 +42,14 @@ type linkPart struct {
 	fp        partition.FetchPartition
 	err       error // the position was refused
 	queued    bool
+	offsets   bool // only offsets are to be told; a gathering keeps it
 	sentHW    int64
 	sentStart int64
 }
+
+// tellAfter is how long offsets alone, such as a high watermark that moved, wait for records to travel with: an answer
+// costs the follower another request.
+const tellAfter = 5 * time.Millisecond
 
 func newLink(replica int32, brokerEpoch int64, now time.Time) *link {
 	return &link{replica: replica, brokerEpoch: brokerEpoch, id: 1 + rand.Int32N(1<<30), base: now, next: 1,
@@ -224,8 +229,8 @@ func (lp *linkPart) end() {
 	}
 }
 
-// Wait answers as soon as a partition has something to tell, else when the time is over, a newer request of the session
-// has come or ctx ends.
+// Wait answers as soon as a partition has records or a correction to tell, soon after it has new offsets, else when the
+// time is over, a newer request of the session has come or ctx ends.
 func (f *followerFetch) Wait(ctx context.Context) partition.FetchResult {
 	if f.err != nil {
 		return partition.FetchResult{Err: f.err}
@@ -233,19 +238,25 @@ func (f *followerFetch) Wait(ctx context.Context) partition.FetchResult {
 	if f.only {
 		defer f.link.close()
 	}
-	g := gathering{f: f, left: int64(f.req.MaxBytes)}
+	g := gathering{f: f, left: int64(f.req.MaxBytes), patient: true}
 	timer := time.NewTimer(time.Until(f.deadline))
 	defer timer.Stop()
-	for !g.take() && len(g.answers) == 0 {
+	for hurried := false; !g.take() && len(g.answers) == 0; {
+		if len(g.offsets) > 0 && !hurried {
+			hurried = true
+			timer.Reset(min(tellAfter, time.Until(f.deadline)))
+		}
 		select {
 		case <-f.ready:
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		g.take()
 		break
 	}
+	g.patient = false
+	g.giveBack()
+	g.take()
 	r := partition.FetchResult{Answers: g.answers}
 	if !f.only {
 		r.SessionID = f.link.id
@@ -285,6 +296,22 @@ type gathering struct {
 	f       *followerFetch
 	answers []partition.FetchAnswer
 	left    int64 // bytes
+	patient bool  // keep partitions that have only offsets to tell in offsets, instead of answering
+	offsets []*linkPart
+}
+
+// giveBack makes partitions that were kept ready again.
+func (g *gathering) giveBack() {
+	l := g.f.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lp := range g.offsets {
+		lp.offsets = false
+		if l.parts[lp.id] == lp {
+			l.queue(lp)
+		}
+	}
+	g.offsets = nil
 }
 
 // take looks at what is ready, within the byte limit; what is left over is first next time. over says that a newer
@@ -336,6 +363,14 @@ func (g *gathering) take() (over bool) {
 			lp.armed.Store(false)
 			lp.sentHW, lp.sentStart = a.HighWatermark, a.LogStartOffset
 		case a.HighWatermark != hw || a.LogStartOffset != start:
+			if g.patient {
+				if !lp.offsets {
+					lp.offsets = true
+					g.offsets = append(g.offsets, lp)
+				}
+				l.mu.Unlock()
+				continue
+			}
 			lp.sentHW, lp.sentStart = a.HighWatermark, a.LogStartOffset
 		default:
 			l.mu.Unlock()
