@@ -36,10 +36,7 @@ func (b *bench) three(ctx context.Context) error {
 	}
 	defer c.Close()
 	b.table.atMost("three new nodes, start to ready", ready.Seconds(), "s", 3)
-	if err := b.produce(ctx, c, 3, -1, "acks=all, three nodes", 0.15); err != nil {
-		return err
-	}
-	return b.synchronous(ctx, c)
+	return b.produce(ctx, c, 3, -1, "acks=all, three nodes", 0.15)
 }
 
 // produce measures a cluster against kfake, in turns.
@@ -95,8 +92,17 @@ func createTopic(ctx context.Context, c *harness.Cluster, name string, replicas 
 	return load.CreateTopic(ctx, c.Bootstrap(), name, partitions, replicas, nil)
 }
 
-// synchronous measures one producer that waits for every record, against a round trip of the same bytes on loopback.
-func (b *bench) synchronous(ctx context.Context, c *harness.Cluster) error {
+// synchronous measures one producer on three nodes that waits for every record, against a round trip of the same bytes
+// on loopback.
+func (b *bench) synchronous(ctx context.Context) error {
+	c, _, err := b.start(ctx, "synchronous", 3)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := createTopic(ctx, c, topic, 3); err != nil {
+		return err
+	}
 	t := load.Target{Seeds: c.Bootstrap(), Topic: topic, Acks: -1}
 	if _, err := load.Synchronous(ctx, t, b.count/10); err != nil { // what is said and allocated only once
 		return err
@@ -105,7 +111,15 @@ func (b *bench) synchronous(ctx context.Context, c *harness.Cluster) error {
 	if err != nil {
 		return err
 	}
+	before, err := spent(ctx, c)
+	if err != nil {
+		return err
+	}
 	took, err := load.Synchronous(ctx, t, b.count)
+	if err != nil {
+		return err
+	}
+	after, err := spent(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -117,6 +131,8 @@ func (b *bench) synchronous(ctx context.Context, c *harness.Cluster) error {
 	}
 	add(0.5, "p50", "<= 25", 25)
 	add(0.99, "p99", "", 0)
+	b.table.plain("  processor time, all nodes", float64((after.cpu-before.cpu).Microseconds())/float64(b.count), "us per record")
+	b.table.plain("  allocations, all nodes", (after.mallocs-before.mallocs)/float64(b.count), "per record")
 	return nil
 }
 
