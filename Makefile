@@ -5,6 +5,7 @@ VERSION ?= v0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 ROUNDS  ?= 2
 SEED    ?= 0
+SLOW_FOR ?= 60s
 LOOP     = go test -tags "hashicorpmetrics integration" -count 1 -timeout 60m ./integration/loops -v
 KAFKA    = integration/kafka/kafka.sh
 
@@ -56,7 +57,7 @@ damage: build ## cut segments and spoil indexes of nodes that are down (ROUNDS=n
 
 .PHONY: failover
 failover: build ## how soon a killed, cut off or slow node is replaced, and when it must not be (ROUNDS=n)
-	$(LOOP) -run 'TestAKilledNodeIs|TestACutOffNode|TestASlowNode' -rounds $(ROUNDS) -seed $(SEED)
+	$(LOOP) -run 'TestAKilledNodeIs|TestACutOffNode|TestASlowNode' -rounds $(ROUNDS) -seed $(SEED) -slow-for $(SLOW_FOR)
 
 .PHONY: reboot
 reboot: build ## take the power from all nodes under load: what is lost is named (ROUNDS=n)

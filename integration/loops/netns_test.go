@@ -19,7 +19,7 @@ import (
 const (
 	goneWithin = 6 * time.Second // a node whose host answers no more
 	// skipNetns, set to anything, lets the test of cut-off nodes be skipped where namespaces cannot be made.
-	skipNetns = "CORDWOOD_TEST_SKIP_NETNS"
+	skipNetns = "SKIP_NETNS"
 )
 
 // TestACutOffNodeIsReplacedInTime lets every packet from and to a node vanish, by nft in the node's own network
