@@ -90,6 +90,18 @@ func (d *Dir) offline(err error) error {
 	return fmt.Errorf("%w: %w", record.ErrDirOffline, err)
 }
 
+// FreeReserve removes the reserve file and turns the directory full, for a store beside the logs that found no room. It
+// says whether there was a reserve to give; safe from any goroutine.
+func (d *Dir) FreeReserve() bool {
+	_, err := d.fs.Stat(d.file(reserveFile))
+	had := err == nil
+	if d.state.full.CompareAndSwap(false, true) {
+		d.logger.Warn("log directory is full: appends are refused", "dir", d.path)
+	}
+	d.freeReserve()
+	return had
+}
+
 // freeReserve gives the reserve's bytes to whoever needs them now: the metadata's log.
 func (d *Dir) freeReserve() {
 	if err := d.fs.Remove(d.file(reserveFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -94,6 +94,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	defer stop()
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
+	b.loops.Go(func() { b.watchGossip(running) })
 	joined := make(chan error, 1)
 	b.loops.Go(func() { joined <- b.join(starting, running) })
 

@@ -82,17 +82,31 @@ func (b *Broker) open(ctx context.Context) error {
 	return nil
 }
 
+// watchGossip tells the controller whom gossip has given up: a hint to dial, never a reason to fence.
+func (b *Broker) watchGossip(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-b.members.Events():
+			if e.Member.State == membership.Dead {
+				b.controller.Suspect(e.Member.NodeID)
+			}
+		}
+	}
+}
+
 // openDir locks the directory, writes the new incarnation and looks at every log without changing any.
 func (b *Broker) openDir(ctx context.Context) error {
 	b.fs = vfs.OS{}
 	if b.cfg.DevMode {
-		journal, err := vfs.OpenJournal(b.cfg.Node.DataDir, b.cfg.Node.DataDir+".journal")
+		fault, err := vfs.Dev(b.cfg.Node.DataDir, func(err error) { b.log.Warn("fault rules", "err", err) })
 		if err != nil {
-			return fmt.Errorf("dev_mode: journal %s.journal: %w", b.cfg.Node.DataDir, err)
+			return fmt.Errorf("dev_mode: %w", err)
 		}
-		b.fault = vfs.NewFault(b.fs, vfs.FaultOptions{Journal: journal, RulesFile: b.cfg.Node.DataDir + ".faults.json", Warn: func(err error) { b.log.Warn("fault rules", "err", err) }})
+		b.fault = fault
 		b.fs = b.fault
-		b.log.Warn("dev_mode is on: this node's disk fails on demand", "rules", b.cfg.Node.DataDir+".faults.json")
+		b.log.Warn("dev_mode is on: this node's disk fails on demand", "rules", vfs.RulesFile(b.cfg.Node.DataDir))
 	}
 	if err := b.fs.MkdirAll(b.cfg.Node.DataDir); err != nil {
 		return dirError(b.cfg.Node.DataDir, err)
@@ -200,7 +214,7 @@ func (b *Broker) openController() error {
 		SnapshotInterval: c.Raft.SnapshotInterval.Std(), Voters: c.Raft.Voters, VoterReplaceAfter: c.Raft.VoterReplaceAfter.Std(),
 		SessionTimeout: c.Cluster.SessionTimeout.Std(), InterBrokerListener: c.InterBrokerListener, Peers: b.peers,
 		Unclean: func(t *metadata.Topic) bool { return b.defaults.Effective(t).UncleanElection },
-		Publish: func(_ *metadata.Image, d metadata.Delta) { b.deltas.put(d) }, OnFatal: b.die,
+		Publish: func(_ *metadata.Image, d metadata.Delta) { b.deltas.put(d) }, OnFatal: b.die, FreeReserve: b.dir.FreeReserve,
 		Registerer: b.registry, Logger: b.log.With("component", "controller"),
 	})
 	return err
