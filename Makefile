@@ -63,6 +63,14 @@ failover: build ## how soon a killed, cut off or slow node is replaced, and when
 reboot: build ## take the power from all nodes under load: what is lost is named (ROUNDS=n)
 	$(LOOP) -run TestARebootedHost -rounds $(ROUNDS) -seed $(SEED)
 
+.PHONY: mixed
+mixed: build ## the previous version (integration/previous) and this one in one cluster, under load, both ways round
+	$(LOOP) -run TestThePrevious
+
+.PHONY: dist
+dist: ## release tarballs with SHA256SUMS, the same bytes each time
+	tools/dist.sh "$(VERSION)" "$(LDFLAGS)"
+
 .PHONY: soak
 soak: ## the kill loops, twenty rounds
 	$(MAKE) kill-loops ROUNDS=20

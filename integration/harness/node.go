@@ -54,6 +54,13 @@ func (n *Node) LogFile() string { return filepath.Join(n.Dir, "log") }
 // BootIDFile stands for the host's boot id, so that a power cut can be staged.
 func (n *Node) BootIDFile() string { return filepath.Join(n.Dir, "boot_id") }
 
+// Use makes the next start run another binary.
+func (n *Node) Use(binary string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.binary = binary
+}
+
 // Start starts the process; it is an error if it runs already. It does not wait until the node is ready.
 func (n *Node) Start() error {
 	n.mu.Lock()
