@@ -6,6 +6,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION)
 ROUNDS  ?= 2
 SEED    ?= 0
 SLOW_FOR ?= 60s
+LOADED   = TestKilledNodes|TestARollingRestart
 LOOP     = go test -tags "hashicorpmetrics integration" -count 1 -timeout 60m ./integration/loops -v
 KAFKA    = integration/kafka/kafka.sh
 
@@ -37,7 +38,8 @@ lint: ## formatting, vet, linters
 
 .PHONY: integration
 integration: build ## real nodes on loopback: few rounds of every loop
-	$(LOOP) -rounds $(ROUNDS) -seed $(SEED)
+	$(LOOP) -run '$(LOADED)' -rounds $(ROUNDS) -seed $(SEED)
+	$(LOOP) -skip '$(LOADED)' -rounds 1 -seed $(SEED) -slow-for 15s
 
 .PHONY: kill-loops
 kill-loops: build ## kill -9 of leader, follower, controller, all, under load (ROUNDS=n)
@@ -72,9 +74,10 @@ dist: ## release tarballs with SHA256SUMS, the same bytes each time
 	tools/dist.sh "$(VERSION)" "$(LDFLAGS)"
 
 .PHONY: soak
-soak: ## the kill loops, twenty rounds
+soak: ## the kill loops, twenty rounds, and ten of the others
 	$(MAKE) kill-loops ROUNDS=20
 	$(MAKE) rolling ROUNDS=10
+	$(MAKE) reboot damage failover bootstrap ROUNDS=10
 
 .PHONY: oracle
 oracle: build ## compare our answers with those a real Kafka gave

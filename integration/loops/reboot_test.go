@@ -38,7 +38,8 @@ func TestARebootedHostComesBackAndNamesWhatIsGone(t *testing.T) {
 			if (round+i)%2 == 1 {
 				mode, unsynced = vfs.CrashTear, "torn"
 			}
-			r := reboot{c: start(t, nodes, harness.Options{}), round: round, partitions: 3, mode: mode, seed: rng.Uint64()}
+			r := reboot{c: start(t, nodes, harness.Options{Settings: "log: { level: debug }"}), // where leaders say that they lead
+				round: round, partitions: 3, mode: mode, seed: rng.Uint64()}
 			flush := "never"
 			if rng.IntN(3) > 0 { // so that some of the records are synced
 				flush = fmt.Sprintf("%dms", 300+rng.IntN(1500))
