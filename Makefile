@@ -103,6 +103,10 @@ kafka-stop: ## end it
 bench: build .cache/kfake ## figures beside what this machine can do at best, as ratios; some minutes (BENCH="-mb 128 -only three")
 	go run ./integration/bench $(BENCH)
 
+.PHONY: peers
+peers: build ## the same load on three nodes of Apache Kafka and of ours, in turns; needs Java and Maven (PEERS=-short)
+	go run ./integration/peers $(PEERS)
+
 .PHONY: bench-scale
 bench-scale: build ## the same for 10,000 partitions of three replicas
 	go run ./integration/bench -scale $(BENCH)
