@@ -22,11 +22,11 @@ type link struct {
 
 	// mu is a leaf lock.
 	mu      sync.Mutex
-	next    int32 // session epoch of the next request
-	parts   map[record.PartitionID]*linkPart
-	ready   []*linkPart     // may have something to tell, oldest first
-	current *followerFetch  // the newest request; only it may answer
-	signal  chan<- struct{} // current's
+	next    int32                            // session epoch of the next request
+	parts   map[record.PartitionID]*linkPart // nil: closed
+	ready   []*linkPart                      // may have something to tell, oldest first
+	current *followerFetch                   // the newest request; only it may answer
+	signal  chan<- struct{}                  // current's
 }
 
 // linkPart is one partition of a link.
@@ -119,6 +119,11 @@ func (m *Manager) fetchFollower(req *partition.FetchRequest) partition.PendingFe
 	l := f.link
 	l.seen.Store(int64(now.Sub(l.base)))
 	l.mu.Lock()
+	if l.parts == nil { // a newer session has taken its place since
+		l.mu.Unlock()
+		f.err = partition.ErrSessionNotFound
+		return f
+	}
 	l.current = f
 	if l.signal != nil { // the request before answers now with what it has
 		select {
@@ -145,7 +150,10 @@ func (m *Manager) resume(req *partition.FetchRequest) (*link, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if req.SessionEpoch != l.next {
+	switch {
+	case l.parts == nil: // replaced since it was found
+		return nil, partition.ErrSessionNotFound
+	case req.SessionEpoch != l.next:
 		return nil, partition.ErrSessionEpoch
 	}
 	if l.next++; l.next <= 0 {
@@ -154,9 +162,14 @@ func (m *Manager) resume(req *partition.FetchRequest) (*link, error) {
 	return l, nil
 }
 
-// name takes over where the follower stands with one partition, and counts its position there.
+// name takes over where the follower stands with one partition, and counts its position there. A session that a newer
+// one has replaced meanwhile names nothing.
 func (l *link) name(m *Manager, fp *partition.FetchPartition, now time.Time) {
 	l.mu.Lock()
+	if l.parts == nil {
+		l.mu.Unlock()
+		return
+	}
 	lp := l.parts[fp.ID]
 	if lp == nil {
 		lp = &linkPart{link: l, id: fp.ID, sentHW: -1, sentStart: -1}
@@ -178,6 +191,11 @@ func (l *link) name(m *Manager, fp *partition.FetchPartition, now time.Time) {
 		err = p.Follow(l, fp, now)
 	}
 	l.mu.Lock()
+	if l.parts == nil { // closed meanwhile, perhaps before lp was attached
+		l.mu.Unlock()
+		lp.end()
+		return
+	}
 	defer l.mu.Unlock()
 	// A follower that got further has taken the answer that brought it there, and the offsets told with it. Any other may
 	// have dropped it, or was told to do something else first.

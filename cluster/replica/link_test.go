@@ -56,3 +56,26 @@ func TestOffsetsWaitForRecords(t *testing.T) {
 	require.Zero(t, spanBytes(r.Answers[0].Spans))
 	require.EqualValues(t, 3, r.Answers[0].HighWatermark)
 }
+
+// TestARequestOfAReplacedSessionNamesNothing: a follower that dialled anew while its last request was being read has a
+// new session; what is left of the old one neither panics nor stays at the partition.
+func TestARequestOfAReplacedSessionNamesNothing(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	w.create(1, 1, 2)
+	w.replayAll()
+	a, b := w.nodes[1], w.nodes[2]
+	for range 3 {
+		b.round(1)
+	}
+	a.produce(1, newBatch(1))
+	b.round(1)
+	x := b.ask(1)
+	req := requestOf(x.req)
+	require.NotEmpty(t, req.Partitions)
+	old, err := a.m.resume(req)
+	require.NoError(t, err)
+	a.m.replaceLink(newLink(2, b.be, w.now))
+	require.NotPanics(t, func() { old.name(a.m, &req.Partitions[0], w.now) })
+	require.Empty(t, a.part().links)
+	old.forget(req.Partitions[0].ID)
+}
