@@ -32,7 +32,7 @@ func (b *bench) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer b.end(c)
 	n := c.Nodes[0]
 	tctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -18,7 +18,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer b.end(c)
 	if err := createTopic(ctx, c, topic, 3); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (b *bench) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer b.end(c)
 	return b.produce(ctx, c, 1, 1, "acks=1, one node", 0.5)
 }
 
@@ -34,7 +34,7 @@ func (b *bench) three(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer b.end(c)
 	b.table.atMost("three new nodes, start to ready", ready.Seconds(), "s", 3)
 	return b.produce(ctx, c, 3, -1, "acks=all, three nodes", 0.15)
 }
@@ -99,7 +99,7 @@ func (b *bench) synchronous(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer b.end(c)
 	if err := createTopic(ctx, c, topic, 3); err != nil {
 		return err
 	}
