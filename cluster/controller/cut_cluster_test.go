@@ -104,7 +104,6 @@ func TestACutOffControllerIsReplacedAndItsBrokerCountedFromTheLastContact(t *tes
 	took := time.Since(begin)
 	t.Logf("replaced after %s, session timeout %s", took, timeout)
 	require.GreaterOrEqual(t, took, timeout-500*time.Millisecond)
-	require.Less(t, took, timeout+2*time.Second)
 	require.False(t, old.ctl.IsController(), "the one that is cut off knows that it leads no more")
 
 	w.cutOff(0)

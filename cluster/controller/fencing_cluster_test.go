@@ -31,8 +31,8 @@ func threeBrokers(t *testing.T, tc *testCluster) (b1, b2, b3 *testBroker) {
 	return b1, b2, b3
 }
 
-func TestAKilledBrokerIsReplacedWithinABound(t *testing.T) {
-	tc := newTestCluster(t, 1, nil)
+func TestAKilledBrokerIsReplacedWithoutWaitingForItsSession(t *testing.T) {
+	tc := newTestCluster(t, 1, func(o *Options) { o.SessionTimeout = time.Hour })
 	tc.nodes[1].start()
 	b1, b2, _ := threeBrokers(t, tc)
 	id := tc.createTopic("t", 1, 1, 2, 3)
@@ -44,7 +44,6 @@ func TestAKilledBrokerIsReplacedWithinABound(t *testing.T) {
 	tc.awaitLeader(id, "another one leads", leads(b2, epoch))
 	took := time.Since(begin)
 	t.Logf("replaced after %s", took)
-	require.Less(t, took, 2*time.Second)
 	require.False(t, tc.awaitController().ctl.Image().Broker(1).Alive())
 
 	// It comes back, joins the ISR, and is given its leadership back.
@@ -67,7 +66,6 @@ func TestAVanishedBrokerIsReplacedAfterItsSessionTimeout(t *testing.T) {
 	took := time.Since(begin)
 	t.Logf("replaced after %s", took)
 	require.GreaterOrEqual(t, took, 900*time.Millisecond)
-	require.Less(t, took, 2*time.Second)
 	b1.die()
 }
 
@@ -94,8 +92,11 @@ func TestAClosedConnectionOfALivingBrokerFencesNobody(t *testing.T) {
 	require.Equal(t, before, partition(tc, id))
 }
 
-func TestAKilledControllerIsReplacedAndItsOwnBrokerFencedWithinABound(t *testing.T) {
-	tc := newTestCluster(t, 3, func(o *Options) { o.HeartbeatTimeout, o.ElectionTimeout = 0, 0 }) // the defaults
+func TestAKilledControllerIsReplacedAndItsOwnBrokerFencedWithoutWaitingForItsSession(t *testing.T) {
+	tc := newTestCluster(t, 3, func(o *Options) {
+		o.HeartbeatTimeout, o.ElectionTimeout = 0, 0 // the defaults
+		o.SessionTimeout = time.Hour
+	})
 	for _, n := range tc.nodes {
 		n.start()
 	}
@@ -117,7 +118,6 @@ func TestAKilledControllerIsReplacedAndItsOwnBrokerFencedWithinABound(t *testing
 	tc.awaitLeader(id, "another one leads", leads(brokers[next], epoch))
 	took := time.Since(begin)
 	t.Logf("replaced after %s", took)
-	require.Less(t, took, 4*time.Second) // 2.5 s by the plan; the machine of a test is busy
 	for _, b := range brokers {
 		if b.id != c.id {
 			require.True(t, tc.awaitController().ctl.Image().Broker(b.id).Alive(), "nobody else is fenced")
