@@ -9,11 +9,14 @@ import (
 )
 
 // Next says where this replica stands with leader, for request number seq; ok is false where it does not follow that
-// node now.
+// node now. A damaged log stands nowhere until it is repaired: its end would be counted.
 func (p *Partition) Next(leader int32, seq int64, maxBytes int32) (fp partition.FetchPartition, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.role != partition.RoleFollow || p.rec.Leader != leader || p.quarantined != "" || p.failed != nil {
+		return fp, false
+	}
+	if _, damaged := p.log.Damaged(); damaged {
 		return fp, false
 	}
 	end := p.log.EndOffset()

@@ -43,6 +43,7 @@ type linkPart struct {
 	err       error // the position was refused
 	queued    bool
 	offsets   bool // only offsets are to be told; a gathering keeps it
+	anew      bool // the position that was counted is void: the follower is to name the partition again
 	sentHW    int64
 	sentStart int64
 }
@@ -66,6 +67,15 @@ func (lp *linkPart) notify() {
 	l := lp.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.queue(lp)
+}
+
+// askAnew refuses the position that the follower waits with, so that it names the partition again.
+func (lp *linkPart) askAnew() {
+	l := lp.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lp.anew = true
 	l.queue(lp)
 }
 
@@ -355,6 +365,10 @@ func (g *gathering) take() (over bool) {
 			continue
 		}
 		p, fp, err, hw, start := lp.p, lp.fp, lp.err, lp.sentHW, lp.sentStart
+		anew := lp.anew
+		if anew {
+			err = partition.ErrOffsetNotAvailable
+		}
 		l.mu.Unlock()
 
 		a := partition.FetchAnswer{ID: lp.id}
@@ -379,6 +393,7 @@ func (g *gathering) take() (over bool) {
 			return true
 		case a.Err != nil || a.Reset || a.Diverging != nil || bytes > 0:
 			lp.armed.Store(false)
+			lp.anew = lp.anew && !anew
 			lp.sentHW, lp.sentStart = a.HighWatermark, a.LogStartOffset
 		case a.HighWatermark != hw || a.LogStartOffset != start:
 			if g.patient {

@@ -173,6 +173,9 @@ func (p *Partition) apply(e partition.Effects) {
 	if e.Certify != nil {
 		p.node.certify(*e.Certify)
 	}
+	for _, id := range e.Anew {
+		p.askAnew(id)
+	}
 	if !p.watched && p.leader.Ticking(p.log) {
 		p.watched = true
 		p.node.watch(p)
@@ -185,6 +188,15 @@ func (p *Partition) notify() {
 		r.signal()
 	}
 	p.notifyFollowers()
+}
+
+// askAnew makes a follower that waits here say where it stands. The caller holds mu.
+func (p *Partition) askAnew(replica int32) {
+	for _, l := range p.links {
+		if l.link.replica == replica {
+			l.askAnew()
+		}
+	}
 }
 
 // notifyFollowers tells those who may read past the high watermark. The caller holds mu.

@@ -45,6 +45,8 @@ type Effects struct {
 	Propose *metadata.PartitionChange
 	// Certify says that a replica's log is complete; sent again until a record shows it.
 	Certify *metadata.Certification
+	// Anew are the replicas whose positions were forgotten: whoever waits here for records is to say where it stands.
+	Anew []int32
 }
 
 // merge adds a later step's effects.
@@ -58,6 +60,7 @@ func (e *Effects) merge(o Effects) {
 	if o.Certify != nil {
 		e.Certify = o.Certify
 	}
+	e.Anew = append(e.Anew, o.Anew...)
 }
 
 // Options are the bounds that a leader works with.

@@ -79,9 +79,11 @@ func (l *Leader) StartOffset() int64 { return l.leso }
 // HighWatermark is the exclusive end of what is committed.
 func (l *Leader) HighWatermark() int64 { return l.hw }
 
-// setRecord takes a record of this epoch and keeps the progress of those who are still members.
-func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) {
+// setRecord takes a record of this epoch and keeps the progress of those who are still members, but of no one whose log
+// may have been damaged since: what it fetched before says nothing of what it holds now. anew lists those.
+func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) (anew []int32) {
 	old := l.match
+	changed := l.rec != nil && rec.PartitionEpoch != l.rec.PartitionEpoch
 	l.match = make([]progress, 0, len(rec.Members))
 	for i := range rec.Members {
 		id := rec.Members[i].ID
@@ -89,12 +91,16 @@ func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) {
 		if k := slices.IndexFunc(old, func(p progress) bool { return p.id == id }); k >= 0 {
 			m = old[k]
 		}
+		if changed && id != l.me && m.brokerEpoch != 0 && rec.Members[i].Cert < 0 && !slices.Contains(rec.ISR, id) {
+			m, anew = progress{id: id, logStart: -1}, append(anew, id)
+		}
 		if m.lastCaughtUp.IsZero() && slices.Contains(rec.ISR, id) {
 			m.lastCaughtUp = now
 		}
 		l.match = append(l.match, m)
 	}
 	l.rec = rec
+	return anew
 }
 
 func (l *Leader) member(id int32) *progress {
@@ -112,9 +118,10 @@ func (l *Leader) OnView(rec *metadata.Partition, brokers Brokers, f Facts, now t
 	if rec.PartitionEpoch > l.rec.PartitionEpoch {
 		l.proposals = nil
 	}
-	l.setRecord(rec, now)
+	anew := l.setRecord(rec, now)
 	e := l.advance(f)
 	e.merge(l.maintain(brokers, f, now))
+	e.Anew = anew
 	return e
 }
 
