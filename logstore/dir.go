@@ -26,6 +26,28 @@ var (
 	ErrUnknownFormat = errors.New("log directory has a file that cannot be read")
 )
 
+// ForeignDirError is ErrForeignDir with both sides of the mistake.
+type ForeignDirError struct {
+	NodeID      int32  // whose directory it is
+	ClusterID   string // empty while it has joined none
+	WantNode    int32  // who opened it
+	WantCluster string // empty where only the node differs
+}
+
+func (e *ForeignDirError) Error() string {
+	cluster := "no cluster yet"
+	if e.ClusterID != "" {
+		cluster = "cluster " + e.ClusterID
+	}
+	if e.WantCluster != "" {
+		return fmt.Sprintf("data belongs to %s (node %d); this node is configured for cluster %s", cluster, e.NodeID, e.WantCluster)
+	}
+	return fmt.Sprintf("data belongs to %s (node %d); this node is configured as node %d", cluster, e.NodeID, e.WantNode)
+}
+
+// Is makes it ErrForeignDir.
+func (e *ForeignDirError) Is(target error) bool { return target == ErrForeignDir }
+
 // DirOptions configures a log directory.
 type DirOptions struct {
 	NodeID int32
@@ -167,7 +189,14 @@ func (d *Dir) load() error {
 	}
 	d.stored, d.session = begin(old, newUUID(), d.opt.BootID)
 	if err := d.writeSession(d.stored); err != nil {
-		return err
+		// The disk was filled while the node was down: its reserve is what a start may need.
+		var sync *syncError
+		if errors.As(err, &sync) || !noRoom(err) || !d.FreeReserve() {
+			return err
+		}
+		if err := d.writeSession(d.stored); err != nil {
+			return err
+		}
 	}
 	d.stored.Logs, d.stored.Clean = old.Logs, old.Clean // for Inspect; the file says no more
 	if err := d.removeLeftovers(); err != nil {
@@ -195,7 +224,7 @@ func (d *Dir) loadMeta() error {
 		return fmt.Errorf("%w: %s: %w", ErrUnknownFormat, metaFile, err)
 	}
 	if d.meta.nodeID != d.opt.NodeID {
-		return fmt.Errorf("%w: it is node %d's, and this is node %d", ErrForeignDir, d.meta.nodeID, d.opt.NodeID)
+		return &ForeignDirError{NodeID: d.meta.nodeID, ClusterID: d.meta.clusterID, WantNode: d.opt.NodeID}
 	}
 	return nil
 }
@@ -288,7 +317,7 @@ func (d *Dir) SetClusterID(id string) error {
 		return nil
 	}
 	if m.clusterID != "" {
-		return fmt.Errorf("log directory %s: %w: it is of cluster %s, and this is cluster %s", d.path, ErrForeignDir, m.clusterID, id)
+		return &ForeignDirError{NodeID: m.nodeID, ClusterID: m.clusterID, WantNode: d.opt.NodeID, WantCluster: id}
 	}
 	m.clusterID = id
 	if err := d.failed(replaceFile(d.fs, d.file(metaFile), encodeMeta(m), true)); err != nil {

@@ -63,7 +63,7 @@ func (d *Dir) failed(err error) error {
 		return err
 	}
 	var sync *syncError
-	if !errors.As(err, &sync) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
+	if !errors.As(err, &sync) && noRoom(err) {
 		if d.state.full.CompareAndSwap(false, true) {
 			d.logger.Warn("log directory is full: appends are refused", "dir", d.path, "err", err)
 			d.freeReserve()
@@ -74,6 +74,11 @@ func (d *Dir) failed(err error) error {
 		return fmt.Errorf("%w: %w", record.ErrDirFull, err)
 	}
 	return d.offline(err)
+}
+
+// noRoom says that a disk or a quota is full.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // offline gives the directory up for the life of the process.
@@ -125,7 +130,7 @@ func (d *Dir) makeReserve() error {
 		return nil
 	}
 	err = d.writeReserve(name)
-	if err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
+	if err != nil && noRoom(err) {
 		d.state.full.Store(true)
 		d.freeReserve()
 		d.logger.Warn("log directory has no room for its reserve: appends are refused", "dir", d.path, "bytes", d.opt.Reserve)

@@ -126,6 +126,17 @@ func orDefault[T int | int64 | time.Duration](v, d T) T {
 	return v
 }
 
+// BindError is of a listener that could not be bound.
+type BindError struct {
+	Listener, Address string
+	Err               error
+}
+
+func (e *BindError) Error() string {
+	return fmt.Sprintf("listener %s on %s: %v", e.Listener, e.Address, e.Err)
+}
+func (e *BindError) Unwrap() error { return e.Err }
+
 // Listen binds all listeners and begins to accept, with Hold on the internal ones only. On an error none stays bound.
 func (s *Server) Listen(ctx context.Context) error {
 	var lc net.ListenConfig
@@ -136,7 +147,7 @@ func (s *Server) Listen(ctx context.Context) error {
 			for _, b := range bound {
 				_ = b.ln.Close()
 			}
-			return fmt.Errorf("listener %s: %w", l.Name, err)
+			return &BindError{Listener: l.Name, Address: l.Bind, Err: err}
 		}
 		bound = append(bound, &listener{Listener: l, ln: ln})
 	}

@@ -88,6 +88,10 @@ func New(opt Options) (*Broker, error) {
 // the directory marked clean. It returns the reason for an end that nobody asked for.
 func (b *Broker) Run(ctx context.Context) error {
 	if err := b.open(ctx); err != nil {
+		if ctx.Err() != nil {
+			b.log.Info("stopped before the start was done", "at", err)
+			err = nil // whoever stops a node that still starts asked for just this end
+		}
 		return errors.Join(err, b.close(false))
 	}
 	running, stop := context.WithCancel(context.Background())
@@ -135,7 +139,7 @@ func (b *Broker) die(err error) {
 func (b *Broker) join(starting, running context.Context) error {
 	epoch, err := b.session.register(starting)
 	if err != nil {
-		return ended(starting, err)
+		return ended(starting, b.registerError(err))
 	}
 	b.loops.Go(func() {
 		if err := b.session.run(running, b.replicas); err != nil {
@@ -179,7 +183,7 @@ func ended(ctx context.Context, err error) error {
 // belongs checks that the directory and the metadata are of one cluster, and notes the cluster's id.
 func (b *Broker) belongs(image *metadata.Image) error {
 	if err := b.dir.SetClusterID(image.ClusterID()); err != nil {
-		return err
+		return dirError(b.fs, b.cfg.Node.DataDir, err)
 	}
 	b.members.SetClusterID(image.ClusterID())
 	return nil

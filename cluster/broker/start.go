@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
-	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -71,13 +68,13 @@ func (b *Broker) open(ctx context.Context) error {
 	}
 	b.http, err = admin.Listen(admin.Options{Bind: b.cfg.HTTP.Bind, Pprof: b.cfg.HTTP.Pprof, Metrics: b.registry, Ready: b.readiness, Logger: b.log.With("component", "http")})
 	if err != nil {
-		return inUse(err)
+		return bindError("http.bind", b.cfg.HTTP.Bind, errors.Unwrap(err))
 	}
 	if err := b.members.Start(ctx); err != nil {
-		return inUse(fmt.Errorf("gossip.bind %s: %w", b.cfg.Gossip.Bind, err))
+		return gossipError(b.cfg.Gossip, err)
 	}
 	if err := b.controller.Start(ctx); err != nil {
-		return inUse(fmt.Errorf("raft: %w", err))
+		return bindError("raft.bind", b.cfg.Raft.Bind, err)
 	}
 	return nil
 }
@@ -109,7 +106,7 @@ func (b *Broker) openDir(ctx context.Context) error {
 		b.log.Warn("dev_mode is on: this node's disk fails on demand", "rules", vfs.RulesFile(b.cfg.Node.DataDir))
 	}
 	if err := b.fs.MkdirAll(b.cfg.Node.DataDir); err != nil {
-		return dirError(b.cfg.Node.DataDir, err)
+		return dirError(b.fs, b.cfg.Node.DataDir, err)
 	}
 	dir, err := logstore.OpenDir(b.fs, b.cfg.Node.DataDir, logstore.DirOptions{
 		NodeID: b.cfg.Node.ID, BootID: b.bootID(), Reserve: b.cfg.Storage.ReserveFile.Int64(), DiskStop: b.cfg.Storage.DiskStop.Int64(),
@@ -117,7 +114,7 @@ func (b *Broker) openDir(ctx context.Context) error {
 		OnOffline: b.directoryOffline, OnDamage: b.damaged,
 	})
 	if err != nil {
-		return dirError(b.cfg.Node.DataDir, err)
+		return dirError(b.fs, b.cfg.Node.DataDir, err)
 	}
 	b.dir = dir
 	began := time.Now()
@@ -129,7 +126,7 @@ func (b *Broker) openDir(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return dirError(b.cfg.Node.DataDir, err)
+		return dirError(b.fs, b.cfg.Node.DataDir, err)
 	}
 	b.log.Info("data directory opened", "path", b.cfg.Node.DataDir, "logs", len(b.inspection.Logs), "clean", b.inspection.Clean, "took", time.Since(began).Round(time.Millisecond).String())
 	for _, u := range b.inspection.Unknown {
@@ -308,7 +305,11 @@ func (b *Broker) openServer(handlers *api.Handlers, secret []byte) error {
 	}
 	if err := b.server.Listen(context.Background()); err != nil {
 		b.server = nil
-		return inUse(err)
+		var bind *transport.BindError
+		if errors.As(err, &bind) {
+			return bindError("listeners."+bind.Listener+".bind", bind.Address, err)
+		}
+		return err
 	}
 	for name, l := range b.cfg.Listeners {
 		b.log.Info("listening", "listener", name, "bind", l.Bind, "clients_will_be_told", l.Advertise)
@@ -361,25 +362,4 @@ func (b *Broker) registration() (*kmsg.BrokerRegistrationRequest, error) {
 	}
 	req.UnknownTags.Set(metadata.TagRegistration, extra.Encode())
 	return req, nil
-}
-
-// inUse adds the way out to an address that is taken.
-func inUse(err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; another process has the port (another node on this machine?): stop it or configure another port", err)
-	}
-	return err
-}
-
-// dirError adds who we are and the way out to an error of the data directory.
-func dirError(path string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("node.data_dir %s: %w; this process runs as uid %d: give it the directory (chown %d %s) or configure another one", path, err, os.Getuid(), os.Getuid(), path)
-	case errors.Is(err, vfs.ErrLocked):
-		return fmt.Errorf("node.data_dir %s: %w; another node runs on this directory", path, err)
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("node.data_dir %s: %w; free some space or move the directory", path, err)
-	}
-	return fmt.Errorf("node.data_dir %s: %w", path, err)
 }

@@ -84,7 +84,7 @@ func openStream(bind string, advertise string, directoryID string, answer func(c
 	dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) (*stream, error) {
 	l, err := net.Listen("tcp", bind)
 	if err != nil {
-		return nil, fmt.Errorf("raft: listen on %s: %w", bind, err)
+		return nil, fmt.Errorf("listen on %s: %w", bind, err)
 	}
 	s := &stream{
 		listener: l, advertise: raftAddress(advertise, directoryID), directoryID: directoryID, dial: dial, answer: answer, log: log,

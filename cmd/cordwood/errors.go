@@ -49,7 +49,7 @@ var errorNotes = map[string]errorNote{
 	"INVALID_REPLICA_ASSIGNMENT":       {exitRefused, "The assignment names a node twice, or one that is not there.", "See cordwood node list."},
 	"INVALID_CONFIG":                   {exitRefused, "The setting is unknown, its value is out of bounds, or this release does not support it yet.", "See cordwood topic describe -o wide for the settings there are."},
 	"NOT_CONTROLLER":                   {exitUnreachable, "The node does not lead the metadata.", "Nodes pass such requests on by themselves; ask again while a new controller is elected."},
-	"INVALID_REQUEST":                  {exitOther, "The request contradicts itself.", "A fault of the client."},
+	"INVALID_REQUEST":                  {exitOther, "The request contradicts itself.", "Nothing was changed; the message says what stands against it."},
 	"POLICY_VIOLATION":                 {exitRefused, "A rule of the cluster forbids it.", "The message says which."},
 	"OUT_OF_ORDER_SEQUENCE_NUMBER":     {exitOther, "An idempotent producer's batch does not follow the one before it. Nothing was appended.", "A batch before it was lost on the way; clients start a new epoch or report it."},
 	"DUPLICATE_SEQUENCE_NUMBER":        {exitOther, "The batch was appended before, too long ago to say where.", "Nothing is lost; the record is in the log."},

@@ -73,8 +73,12 @@ func serve(ctx context.Context, cfg *configs.Config, out io.Writer) error {
 		return err
 	}
 	err = b.Run(ctx)
-	logger.Info("cordwood ended", "err", err)
-	return err
+	if err != nil {
+		logger.Info("cordwood ended", "err", err)
+		return &failure{code: exitOther, err: errors.New(err.Error())} // not the code of a client's trouble with the same cause
+	}
+	logger.Info("cordwood ended")
+	return nil
 }
 
 // newLogger writes the node's own log: text on a terminal, one JSON object a line otherwise, unless configured.
