@@ -2,11 +2,14 @@ package replica
 
 import (
 	"bytes"
+	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"cordwood/fsm/partition"
+	"cordwood/logstore/record"
 )
 
 // damagedFollower is a world of two in-sync replicas, of which the second finds its own log broken while it follows.
@@ -90,4 +93,16 @@ func TestARepairedFollowerIsAskedWhereItStands(t *testing.T) {
 		b.round(1)
 	}
 	require.NoError(t, mustAnswer(t, pp).Err)
+}
+
+// TestAReadWithoutAFreeFileHandleEndsNoLeader: the next one may have one. A damaged log ends it.
+func TestAReadWithoutAFreeFileHandleEndsNoLeader(t *testing.T) {
+	w := newWorld(t, 1)
+	w.create(1, 1)
+	w.replayAll()
+	a := w.nodes[1]
+	a.part().readFailed(fmt.Errorf("open segment: %w", syscall.EMFILE))
+	require.NoError(t, mustAnswer(t, a.produce(1, newBatch(1))).Err)
+	a.part().readFailed(fmt.Errorf("read: %w", record.ErrDamaged))
+	require.ErrorIs(t, mustAnswer(t, a.produce(1, newBatch(2))).Err, record.ErrDamaged)
 }

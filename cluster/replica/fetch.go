@@ -170,9 +170,10 @@ func (p *Partition) aborted(from, upper int64) ([]partition.AbortedTransaction, 
 	return out, nil
 }
 
-// readFailed notes an error of the log that is more than a wrong offset.
+// readFailed notes that the log can be read no more. What ails this one read alone, a wrong offset or a file that could
+// not be opened now, is for its caller to tell.
 func (p *Partition) readFailed(err error) {
-	if errors.Is(err, record.ErrOffsetOutOfRange) {
+	if !errors.Is(err, record.ErrDamaged) && !errors.Is(err, record.ErrCorruptBatch) && !errors.Is(err, record.ErrDirOffline) {
 		return
 	}
 	p.mu.Lock()
