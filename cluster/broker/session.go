@@ -172,8 +172,8 @@ func (s *session) run(ctx context.Context, r replicas) error {
 		case <-s.kick:
 		case <-r.SessionChanged():
 		}
-		next := s.interval
-		if err := s.beat(ctx, r); err != nil {
+		next, err := s.beat(ctx, r)
+		if err != nil {
 			if fatal := (refusedError{}); errors.As(err, &fatal) {
 				return err
 			}
@@ -186,8 +186,8 @@ func (s *session) run(ctx context.Context, r replicas) error {
 	}
 }
 
-// beat sends one heartbeat and takes its answer.
-func (s *session) beat(ctx context.Context, r replicas) error {
+// beat sends one heartbeat, takes its answer and says when the next one is due.
+func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err error) {
 	var extra metadata.HeartbeatExtra
 	extra.Damaged, extra.Certify = r.DrainSession()
 	if len(s.wanted) > 0 {
@@ -208,9 +208,9 @@ func (s *session) beat(ctx context.Context, r replicas) error {
 	}
 	switch {
 	case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
-		return s.again(ctx)
+		return s.interval, s.again(ctx)
 	case err != nil:
-		return err
+		return 0, err
 	}
 	s.heard.Store(int64(time.Since(s.begun)))
 	if was := s.fenced.Swap(resp.IsFenced); was != resp.IsFenced {
@@ -222,7 +222,10 @@ func (s *session) beat(ctx context.Context, r replicas) error {
 	return s.answered(resp)
 }
 
-func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse) error {
+// answered takes what rides on an answer. A partition that the controller asks about waits for its report: the next
+// heartbeat follows at once, or after a pause where the last one could not tell.
+func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse) (next time.Duration, err error) {
+	before := len(s.wanted)
 	s.wanted = nil
 	var decoded error
 	resp.UnknownTags.Each(func(tag uint32, b []byte) {
@@ -234,11 +237,15 @@ func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse) error {
 			decoded = err
 			return
 		}
-		if s.wanted = a.WantReports; len(s.wanted) > 0 {
-			s.wake() // a partition waits for it
-		}
+		s.wanted = a.WantReports
 	})
-	return decoded
+	switch {
+	case len(s.wanted) == 0:
+		return s.interval, decoded
+	case before == 0:
+		return 0, decoded
+	}
+	return retryPause, decoded
 }
 
 // again registers this process a second time, after the controller has forgotten it. The same incarnation gets the same

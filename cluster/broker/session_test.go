@@ -90,3 +90,26 @@ func TestADrainWithoutAnyControllerIsGivenUpBeforeItsLimit(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 }
+
+// curiousController wants the same report with every heartbeat.
+type curiousController struct{ api.Controller }
+
+func (curiousController) BrokerHeartbeat(_ context.Context, req *kmsg.BrokerHeartbeatRequest, _ <-chan struct{}) *kmsg.BrokerHeartbeatResponse {
+	resp := req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+	answer := metadata.HeartbeatAnswer{WantReports: []record.PartitionID{{Partition: 1}}}
+	resp.UnknownTags.Set(metadata.TagHeartbeatAnswer, answer.Encode())
+	return resp
+}
+
+func TestAReportThatCannotBeGivenIsNotAskedForWithoutPause(t *testing.T) {
+	leader := &leaderIs{}
+	leader.Store(1)
+	s := newSession(&upstream{node: 1, controller: curiousController{}, metadata: leader}, time.Hour, nil, slog.New(slog.DiscardHandler))
+	s.epoch.Store(7)
+	next, err := s.beat(context.Background(), noReplicas{})
+	require.NoError(t, err)
+	require.Zero(t, next, "a new question is answered at once")
+	next, err = s.beat(context.Background(), noReplicas{})
+	require.NoError(t, err)
+	require.Equal(t, retryPause, next)
+}
