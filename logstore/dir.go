@@ -65,6 +65,8 @@ type DirOptions struct {
 	Now       func() time.Time
 	// OnOffline is called once, when the directory fails for good; it must not call the Dir.
 	OnOffline func(error)
+	// OnSync is told how long each fsync of a segment took; it must not block. nil: nobody asks.
+	OnSync func(time.Duration)
 	// OnDamage is called when stored records of a log are found broken, by whatever call found it; it must not block.
 	OnDamage func(*Log, string)
 }

@@ -81,8 +81,12 @@ func (l *Log) syncParts(v *view, from, target int64, dirty dirtyFiles) error {
 		if (end <= from || s.base >= target) && !(dirty.cut && s.base >= dirty.base) {
 			continue
 		}
+		began := l.dir.now()
 		if err := l.syncSegment(s); err != nil {
 			return err
+		}
+		if l.dir.opt.OnSync != nil {
+			l.dir.opt.OnSync(l.dir.now().Sub(began))
 		}
 	}
 	if dirty.epochs {

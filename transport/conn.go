@@ -200,6 +200,7 @@ func (c *conn) finish(p *pending) error {
 		return &closedByHandler{p.resp.Reason}
 	}
 	err := c.send(p)
+	c.server.metrics.failures(p.req.Key, &p.resp)
 	c.server.observe(p.req.Key, time.Since(p.start))
 	return err
 }

@@ -12,6 +12,7 @@ type metrics struct {
 	connections *prometheus.GaugeVec   // by listener
 	closed      *prometheus.CounterVec // by reason
 	badFrames   *prometheus.CounterVec // by listener and reason
+	errors      *prometheus.CounterVec // by API and Kafka's name of the error
 	seconds     *prometheus.HistogramVec
 	byKey       [kmsg.MaxKey + 1]prometheus.Observer
 }
@@ -27,6 +28,9 @@ func newMetrics(reg prometheus.Registerer, b *budget) (*metrics, error) {
 		badFrames: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cordwood_bad_frames_total", Help: "Frames that no request could be read from; each ended its connection.",
 		}, []string{"listener", "reason"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cordwood_request_errors_total", Help: "Errors told in answers, one for each topic, partition or other item that has one.",
+		}, []string{"api", "error"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "cordwood_request_seconds", Help: "Time from a request read to its answer sent, waiting included.",
 			Buckets: []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10, 30},
@@ -42,7 +46,7 @@ func newMetrics(reg prometheus.Registerer, b *budget) (*metrics, error) {
 	inflight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cordwood_inflight_bytes", Help: "Bytes of requests and answers that connections hold.",
 	}, func() float64 { return float64(b.held()) })
-	for _, c := range []prometheus.Collector{m.connections, m.closed, m.badFrames, m.seconds, inflight} {
+	for _, c := range []prometheus.Collector{m.connections, m.closed, m.badFrames, m.errors, m.seconds, inflight} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

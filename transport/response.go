@@ -59,6 +59,8 @@ type Response struct {
 	// Ordered says of a response with Wait that the connection's next request is handled only after Wait has returned:
 	// what the request changes must be seen by the next one.
 	Ordered bool
+	// Failed are Kafka's codes of the errors that Pieces tell of, for the metrics; a Body is read for its own.
+	Failed []int16
 	// FrameDone says that nothing refers to the request's frame any more: it is given back at once, not only when the
 	// answer has left.
 	FrameDone bool

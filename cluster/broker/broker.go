@@ -48,6 +48,8 @@ type Broker struct {
 	log *slog.Logger
 
 	registry   *prometheus.Registry
+	fsync      prometheus.Observer
+	recovery   prometheus.Gauge
 	fs         vfs.FS
 	fault      *vfs.Fault // with dev_mode
 	dir        *logstore.Dir
@@ -80,6 +82,7 @@ func New(opt Options) (*Broker, error) {
 	}
 	b := &Broker{opt: opt, cfg: opt.Config, log: opt.Logger.With("node", opt.Config.Node.ID), defaults: defaults,
 		registry: prometheus.NewRegistry(), deltas: newDeltas(), fatal: make(chan error, 1)}
+	b.fsync, b.recovery = storageMetrics(b.registry, opt.Config.Node.DataDir)
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(opt.Version))
 	return b, nil
 }
@@ -162,6 +165,7 @@ func (b *Broker) join(starting, running context.Context) error {
 	if err := b.replicas.Start(starting, image, reg, b.inspection); err != nil {
 		return ended(starting, err)
 	}
+	b.recovery.Set(time.Since(began).Seconds())
 	b.log.Info("logs opened", "logs", len(b.inspection.Logs), "took", time.Since(began).Round(time.Millisecond).String())
 	b.session.index.Store(image.Index())
 	b.loops.Go(func() { b.applyLoop(running, image) })

@@ -105,3 +105,13 @@ func buildInfo(version string) prometheus.Collector {
 	g.Set(1)
 	return g
 }
+
+// storageMetrics are the families of a directory that the logs tell of.
+func storageMetrics(r prometheus.Registerer, dir string) (fsync prometheus.Observer, recovery prometheus.Gauge) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "cordwood_fsync_seconds", Help: "Time of an fsync of a segment.",
+		Buckets: []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10}, ConstLabels: prometheus.Labels{"dir": dir}})
+	recovery = prometheus.NewGauge(prometheus.GaugeOpts{Name: "cordwood_log_recovery_seconds",
+		Help: "Time that this process took to open and recover the logs it found."})
+	r.MustRegister(h, recovery)
+	return h, recovery
+}

@@ -111,7 +111,7 @@ func (b *Broker) openDir(ctx context.Context) error {
 	dir, err := logstore.OpenDir(b.fs, b.cfg.Node.DataDir, logstore.DirOptions{
 		NodeID: b.cfg.Node.ID, BootID: b.bootID(), Reserve: b.cfg.Storage.ReserveFile.Int64(), DiskStop: b.cfg.Storage.DiskStop.Int64(),
 		RetentionInterval: b.cfg.Storage.RetentionCheckInterval.Std(), Logger: b.log.With("component", "log"),
-		OnOffline: b.directoryOffline, OnDamage: b.damaged,
+		OnOffline: b.directoryOffline, OnDamage: b.damaged, OnSync: func(took time.Duration) { b.fsync.Observe(took.Seconds()) },
 	})
 	if err != nil {
 		return dirError(b.fs, b.cfg.Node.DataDir, err)

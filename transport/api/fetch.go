@@ -141,7 +141,7 @@ func (f *fetching) answer(res partition.FetchResult) transport.Response {
 	if f.req.Version >= 16 {
 		e.hints = &hints
 	}
-	return transport.Response{Pieces: e.encode(tell)}
+	return transport.Response{Pieces: e.encode(tell), Failed: e.failed(tell)}
 }
 
 // fill takes the replicas' answer for one partition.

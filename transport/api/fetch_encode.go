@@ -61,6 +61,19 @@ func (e *fetchEncoder) encode(parts []fetchPart) []transport.Piece {
 	return e.pieces()
 }
 
+// failed lists the error codes of an answer; nil, without an allocation, where it has none.
+func (e *fetchEncoder) failed(parts []fetchPart) (codes []int16) {
+	if e.code != 0 {
+		codes = append(codes, e.code)
+	}
+	for i := range parts {
+		if parts[i].code != 0 {
+			codes = append(codes, parts[i].code)
+		}
+	}
+	return codes
+}
+
 // pieces cuts the encoded bytes at the records.
 func (e *fetchEncoder) pieces() []transport.Piece {
 	n := 1

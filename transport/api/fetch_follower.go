@@ -59,5 +59,5 @@ func (f *fetching) answerFollower(res partition.FetchResult) transport.Response 
 		f.fill(&tell[i], a, &hints)
 	}
 	e := fetchEncoder{version: f.req.Version, code: code(res.Err), session: res.SessionID, sequence: f.sequence, hints: &hints}
-	return transport.Response{Pieces: e.encode(tell)}
+	return transport.Response{Pieces: e.encode(tell), Failed: e.failed(tell)}
 }
