@@ -190,15 +190,8 @@ func (d *Dir) load() error {
 		return err
 	}
 	d.stored, d.session = begin(old, newUUID(), d.opt.BootID)
-	if err := d.writeSession(d.stored); err != nil {
-		// The disk was filled while the node was down: its reserve is what a start may need.
-		var sync *syncError
-		if errors.As(err, &sync) || !noRoom(err) || !d.FreeReserve() {
-			return err
-		}
-		if err := d.writeSession(d.stored); err != nil {
-			return err
-		}
+	if err := d.withReserve(func() error { return d.writeSession(d.stored) }); err != nil {
+		return err
 	}
 	d.stored.Logs, d.stored.Clean = old.Logs, old.Clean // for Inspect; the file says no more
 	if err := d.removeLeftovers(); err != nil {
@@ -322,7 +315,7 @@ func (d *Dir) SetClusterID(id string) error {
 		return &ForeignDirError{NodeID: m.nodeID, ClusterID: m.clusterID, WantNode: d.opt.NodeID, WantCluster: id}
 	}
 	m.clusterID = id
-	if err := d.failed(replaceFile(d.fs, d.file(metaFile), encodeMeta(m), true)); err != nil {
+	if err := d.failed(d.withReserve(func() error { return replaceFile(d.fs, d.file(metaFile), encodeMeta(m), true) })); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -338,7 +331,7 @@ func (d *Dir) Registered() error {
 	s := d.stored
 	s.Clean, s.Logs = false, nil
 	s.Incarnations = s.Incarnations[:1]
-	if err := d.failed(d.writeSession(s)); err != nil {
+	if err := d.failed(d.withReserve(func() error { return d.writeSession(s) })); err != nil {
 		return err
 	}
 	d.stored.Incarnations = s.Incarnations

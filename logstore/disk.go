@@ -107,6 +107,17 @@ func (d *Dir) FreeReserve() bool {
 	return had
 }
 
+// withReserve does a write that a start cannot go on without, a second time with the reserve's room where the disk has
+// none: it may have been filled while the node was down.
+func (d *Dir) withReserve(write func() error) error {
+	err := write()
+	var sync *syncError
+	if err == nil || errors.As(err, &sync) || !noRoom(err) || !d.FreeReserve() {
+		return err
+	}
+	return write()
+}
+
 // freeReserve gives the reserve's bytes to whoever needs them now: the metadata's log.
 func (d *Dir) freeReserve() {
 	if err := d.fs.Remove(d.file(reserveFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -57,6 +57,14 @@ func TestADiskThatWasFilledWhileTheNodeWasDownOpensFromItsReserve(t *testing.T) 
 	require.ErrorIs(t, d.roomForReplicas(), record.ErrDirFull, "it reads and deletes, and takes no records")
 	require.NoError(t, d.Close())
 
+	late := &filledUp{FS: mem, freed: true}
+	d, err = OpenDir(late, "/data", opt)
+	require.NoError(t, err)
+	late.freed = false // filled between the opening and the registration
+	require.NoError(t, d.Registered())
+	require.ErrorIs(t, d.roomForReplicas(), record.ErrDirFull)
+	require.NoError(t, d.Close())
+
 	_, err = OpenDir(&filledUp{FS: mem}, "/other", opt)
 	require.ErrorIs(t, err, syscall.ENOSPC, "a directory that has no reserve yet does not open")
 }
