@@ -9,7 +9,8 @@ import (
 )
 
 // CloseClean ends an orderly shutdown: everything is flushed and written down, then the clean mark with every log's end
-// and size, then the lock is given back. Appends after it are refused. Without an error the next start is CLEAN.
+// and size, then the lock is given back. Appends after it are refused. Without an error the next start is CLEAN, but where
+// a copy that should be here is not open: then there is no mark, since the next start could not find it met.
 func (d *Dir) CloseClean(ctx context.Context) error {
 	if err := d.online(); err != nil {
 		return errors.Join(err, d.Close())
@@ -21,12 +22,29 @@ func (d *Dir) CloseClean(ctx context.Context) error {
 	for _, l := range d.Logs() {
 		l.shut()
 	}
-	if err == nil && ctx.Err() == nil {
+	if err == nil && ctx.Err() == nil && d.whole(s) {
 		d.files.Lock()
 		err = d.failed(d.writeSession(s))
 		d.files.Unlock()
 	}
 	return errors.Join(err, ctx.Err(), d.Close())
+}
+
+// whole says that s speaks of every copy that should be in the directory.
+func (d *Dir) whole(s session) bool {
+	settled := make(map[record.PartitionID]bool, len(s.Logs))
+	for _, l := range s.Logs {
+		settled[record.PartitionID{Topic: l.TopicID, Partition: l.Partition}] = true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, topic := range d.hosted {
+		if !settled[id] {
+			d.logger.Warn("not marked as shut down clean: a log that should be here is not open", "topic", topic, "partition", id.Partition)
+			return false
+		}
+	}
+	return true
 }
 
 // settle closes every log for appends, flushes it and writes its indexes and producer state.

@@ -399,3 +399,35 @@ func TestEpochs_BatchesStandOverTheFile(t *testing.T) {
 		}
 	}
 }
+
+// TestDir_AStopWithALogThatIsNotOpenIsNotMarkedClean: a copy that was announced and never made, or that waits for its
+// repair, would not fit the mark, and one that does not fit counts as a lost disk for every log of the directory.
+func TestDir_AStopWithALogThatIsNotOpenIsNotMarkedClean(t *testing.T) {
+	d := newTestDir(t)
+	l := d.create(0, testConfig())
+	appendN(t, l, 1, 3)
+	end := l.EndOffset()
+	if err := d.Host("t", testID(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CloseClean(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.open()
+	if d.Session().CleanFlag {
+		t.Fatal("marked clean")
+	}
+	if logs := d.openAll(ProcessCrash, testConfig()); len(logs) != 1 || logs[0].EndOffset() != end {
+		t.Fatalf("%d logs", len(logs))
+	}
+	if _, err := d.Create("t", testID(1), testConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CloseClean(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.open()
+	if !d.Session().CleanFlag {
+		t.Fatal("not marked clean")
+	}
+}
