@@ -188,7 +188,7 @@ func (l *Log) maxInSegment(v *view, i int, bound, floor int64) (timeInfo, error)
 	at, has := int64(0), false
 	for {
 		b, p, err := w.next()
-		if err == io.EOF || err == nil && b.BaseOffset >= bound {
+		if errors.Is(err, io.EOF) || err == nil && b.BaseOffset >= bound {
 			break
 		}
 		if err != nil {

@@ -69,7 +69,7 @@ func (l *Log) cutPoint(v *view, end int64) (i int, pos, at int64, err error) {
 	}
 	for {
 		b, p, err := w.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return i, size, end, nil
 		}
 		if err != nil {

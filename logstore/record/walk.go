@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 )
@@ -141,5 +142,5 @@ func (w *walker) next() (r walked, ok bool) {
 
 // ended says that no byte is left.
 func (w *walker) ended() bool {
-	return w.pos == len(w.buf) && !w.fill() && (w.src == nil || w.err == io.EOF)
+	return w.pos == len(w.buf) && !w.fill() && (w.src == nil || errors.Is(w.err, io.EOF))
 }

@@ -33,7 +33,7 @@ func readAll(f File, limit int64) ([]byte, error) {
 	}
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, 0)
-	if err == io.EOF && n == len(b) {
+	if errors.Is(err, io.EOF) && n == len(b) {
 		err = nil
 	}
 	return b[:n], err
