@@ -38,7 +38,7 @@ type Options struct {
 
 	HeartbeatTimeout  time.Duration // of raft; 500 ms. The leader's lease is as long
 	ElectionTimeout   time.Duration // of raft; 500 ms
-	CommitTimeout     time.Duration // of raft; 50 ms, and up to twice that: when followers hear of a commit that nothing follows
+	CommitTimeout     time.Duration // of raft; 20 ms
 	SnapshotThreshold uint64        // entries; 8192
 	SnapshotInterval  time.Duration // 2 m
 	TrailingLogs      uint64        // entries kept behind a snapshot; 8192
@@ -80,7 +80,7 @@ func (o *Options) setDefaults() {
 	}
 	def(&o.HeartbeatTimeout, 500*time.Millisecond)
 	def(&o.ElectionTimeout, 500*time.Millisecond)
-	def(&o.CommitTimeout, 50*time.Millisecond)
+	def(&o.CommitTimeout, 20*time.Millisecond)
 	def(&o.SnapshotInterval, 2*time.Minute)
 	def(&o.VoterReplaceAfter, 10*time.Minute)
 	def(&o.SessionTimeout, 4*time.Second)
