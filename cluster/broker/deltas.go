@@ -16,7 +16,9 @@ type deltas struct {
 
 func newDeltas() *deltas { return &deltas{wake: make(chan struct{}, 1)} }
 
+// Events are the controller's to tell and are not kept: a loop that is late would pile them up.
 func (q *deltas) put(d metadata.Delta) {
+	d.Events = nil
 	q.mu.Lock()
 	if q.pending == nil {
 		q.pending = &d
