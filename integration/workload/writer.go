@@ -35,6 +35,9 @@ type Writer struct {
 	gaps   []gap
 }
 
+// shortestGap is what is noted as a gap: well above the pace of a writer, well below anything worth asking about.
+const shortestGap = 10 * time.Millisecond
+
 type gap struct {
 	at     time.Time // its end
 	length time.Duration
@@ -122,7 +125,7 @@ func (w *Writer) note(id string, r *kgo.Record, err error) {
 		return
 	}
 	now := time.Now()
-	if d := now.Sub(w.last); d > 100*time.Millisecond {
+	if d := now.Sub(w.last); d > shortestGap {
 		w.gaps = append(w.gaps, gap{at: now, length: d})
 	}
 	w.last = now
@@ -144,7 +147,8 @@ func (w *Writer) Errors() []error {
 	return slices.Clone(w.failed)
 }
 
-// LongestGap is the longest time without an acknowledgement that ended after since, or is still open.
+// LongestGap is the longest time without an acknowledgement that ended after since, or is still open; gaps below
+// shortestGap are not told apart.
 func (w *Writer) LongestGap(since time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
