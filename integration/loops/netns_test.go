@@ -38,8 +38,8 @@ func TestACutOffNodeIsReplacedInTime(t *testing.T) {
 	for round := range *rounds {
 		for _, kind := range failoverKinds {
 			inSync(t, c, "loop")
-			victim := candidate(t, c, kind, rng.IntN(3))
-			f := newFailover(t, c, victim)
+			f := armed(t, c, kind, rng.IntN(3))
+			victim := f.victim
 			began := time.Now()
 			net.cut(t, victim.ID)
 			f.await(t)
