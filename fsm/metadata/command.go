@@ -29,6 +29,13 @@ const (
 	KindSetMinISR          Kind = 15
 	KindAllocateProducerID Kind = 16
 	KindSetLevel           Kind = 17
+
+	// From level 2.
+	KindBeginElection Kind = 18
+	KindElectReported Kind = 19
+	KindReassign      Kind = 20
+	KindEnterJoint    Kind = 21
+	KindFinishChange  Kind = 22
 )
 
 // RequestID makes a forwarded request idempotent: the image remembers the answers of the newest ones (bounded) and gives
@@ -140,6 +147,12 @@ type TopicConfigChange struct {
 	MinISR int32             `json:"minISR,omitempty"` // new value for all partitions; 0 leaves it
 	// Recovery is the new policy for all partitions; empty leaves it.
 	Recovery RecoveryPolicy `json:"recovery,omitempty"`
+	// Rule begins the change to another commit rule on all partitions; the present one aborts a change that is under way,
+	// empty leaves it. From level 2.
+	Rule CommitRule `json:"rule,omitempty"`
+	// Durability begins the change to another durability on all partitions; the present one aborts a change that is under
+	// way, empty leaves it. From level 2.
+	Durability Durability `json:"durability,omitempty"`
 }
 
 // AlterTopicConfigs changes settings; each topic succeeds or fails by itself. A value is computed by the proposer, so
@@ -185,6 +198,86 @@ type ReplicaReport struct {
 	LastEpoch int32       `json:"lastEpoch"` // newest entry of the epoch cache; -1 never written
 	End       int64       `json:"end"`       // log end offset, exclusive
 	HW        int64       `json:"hw"`        // the replica's high watermark hint; only named in the loss event
+}
+
+// ElectionStart ends the leadership of a partition whose leaders are elected by reports, before the next one may be
+// elected: a compare-and-set on leader epoch and leader. Fencing a leader does the same in its own record.
+type ElectionStart struct {
+	Partition   record.PartitionID `json:"partition"`
+	LeaderEpoch int32              `json:"leaderEpoch"`
+	Leader      int32              `json:"leader"` // NoNode: there is none already; a new epoch throws away the reports of this one
+}
+
+// BeginElection carries the starts of many partitions; each is judged by itself.
+type BeginElection struct {
+	Elections []ElectionStart `json:"elections"`
+}
+
+// ReportedElection is one leader proposed under the quorum rule. Voters are the reports that prove it: of a majority of
+// trusted replicas, of which the leader's log is the most complete; or the last leader's own report alone. The FSM checks
+// every voter again and never trusts the proposer.
+type ReportedElection struct {
+	Partition   record.PartitionID `json:"partition"`
+	LeaderEpoch int32              `json:"leaderEpoch"` // in which the voters reported; it stays
+	Leader      BrokerEpoch        `json:"leader"`
+	Voters      []ReplicaReport    `json:"voters"`
+}
+
+// ElectReported carries the elections of many partitions; each is judged by itself.
+type ElectReported struct {
+	Elections []ReportedElection `json:"elections"`
+}
+
+// AnyPartitionEpoch stands where a change does not compare the partition epoch.
+const AnyPartitionEpoch int32 = -1
+
+// Reassignment begins the move of one partition to other replicas, or cancels the one that is under way.
+type Reassignment struct {
+	Partition      record.PartitionID `json:"partition"`
+	PartitionEpoch int32              `json:"partitionEpoch"`   // compare-and-set; AnyPartitionEpoch
+	Target         []int32            `json:"target,omitempty"` // preferred leader first; empty cancels
+}
+
+// Reassign carries the reassignments of many partitions; each succeeds or fails by itself.
+type Reassign struct {
+	Items   []Reassignment `json:"items"`
+	Request RequestID      `json:"request"`
+}
+
+// JointEntry takes a reassignment under the quorum rule from filling observers to two sets in force: a compare-and-set
+// on the partition epoch. Every member of the target must be trusted.
+type JointEntry struct {
+	Partition      record.PartitionID `json:"partition"`
+	PartitionEpoch int32              `json:"partitionEpoch"`
+}
+
+// EnterJoint carries the entries of many partitions; each is judged by itself.
+type EnterJoint struct {
+	Items []JointEntry `json:"items"`
+}
+
+// Evidence is a position that the leader counted in its present epoch.
+type Evidence struct {
+	Broker BrokerEpoch `json:"broker"`
+	Offset int64       `json:"offset"`
+}
+
+// Finish ends the change that is under way on one partition, be it of rule, durability or replicas: a compare-and-set on
+// leader, its broker epoch, leader epoch and partition epoch. Evidence is every position at or above Point; the FSM
+// counts it again.
+type Finish struct {
+	Partition         record.PartitionID `json:"partition"`
+	Leader            int32              `json:"leader"`
+	LeaderBrokerEpoch int64              `json:"leaderBrokerEpoch"`
+	LeaderEpoch       int32              `json:"leaderEpoch"`
+	PartitionEpoch    int32              `json:"partitionEpoch"`
+	Point             int64              `json:"point"` // log end, exclusive, that the new regime is proven to hold
+	Evidence          []Evidence         `json:"evidence"`
+}
+
+// FinishChange carries the finishes of many partitions; each is judged by itself.
+type FinishChange struct {
+	Items []Finish `json:"items"`
 }
 
 // UnsafeElection elects the most complete log of a partition that has no safe candidate, and flags it.
@@ -269,3 +362,8 @@ func (*ReplicaDamaged) Kind() Kind      { return KindReplicaDamaged }
 func (*SetMinISR) Kind() Kind           { return KindSetMinISR }
 func (*AllocateProducerIDs) Kind() Kind { return KindAllocateProducerID }
 func (*SetLevel) Kind() Kind            { return KindSetLevel }
+func (*BeginElection) Kind() Kind       { return KindBeginElection }
+func (*ElectReported) Kind() Kind       { return KindElectReported }
+func (*Reassign) Kind() Kind            { return KindReassign }
+func (*EnterJoint) Kind() Kind          { return KindEnterJoint }
+func (*FinishChange) Kind() Kind        { return KindFinishChange }

@@ -52,6 +52,7 @@ type HeartbeatExtra struct {
 	Reports []ReplicaReportItem  `json:"reports,omitempty"`
 	Damaged []record.PartitionID `json:"damaged,omitempty"`
 	Certify []Certification      `json:"certify,omitempty"`
+	Finish  []Finish             `json:"finish,omitempty"` // changes that this leader has proven
 }
 
 // HeartbeatAnswer is what the controller answers beyond Kafka's fields.

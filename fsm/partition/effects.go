@@ -45,6 +45,12 @@ type Effects struct {
 	Propose *metadata.PartitionChange
 	// Certify says that a replica's log is complete; sent again until a record shows it.
 	Certify *metadata.Certification
+	// Marker asks for an epoch-start marker: append it in this epoch, then tell the leader with OnMarker.
+	Marker bool
+	// Flush asks for an fsync of the log's present end, told with OnFlush: somebody waits for the leader's own position.
+	Flush bool
+	// Finish says that the change under way is proven; sent again until a record ends it.
+	Finish *metadata.Finish
 	// Anew are the replicas whose positions were forgotten: whoever waits here for records is to say where it stands.
 	Anew []int32
 }
@@ -59,6 +65,11 @@ func (e *Effects) merge(o Effects) {
 	}
 	if o.Certify != nil {
 		e.Certify = o.Certify
+	}
+	e.Marker = e.Marker || o.Marker
+	e.Flush = e.Flush || o.Flush
+	if o.Finish != nil {
+		e.Finish = o.Finish
 	}
 	e.Anew = append(e.Anew, o.Anew...)
 }
