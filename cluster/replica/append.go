@@ -32,7 +32,7 @@ func (p *Partition) Append(part *partition.ProducePartition, acks int16, pp *pen
 	leader, err := p.leads(-1)
 	if err == nil {
 		p.hear(leader)
-		err = leader.MayAppend(acks, now)
+		err = leader.MayAppend(acks, p.node.brokers(), now)
 	}
 	if err != nil {
 		node, epoch := p.hint()

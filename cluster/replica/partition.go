@@ -135,7 +135,7 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 
 // lead takes office. The caller holds mu and writing.
 func (p *Partition) lead(rec *metadata.Partition, now time.Time) {
-	l, e := partition.NewLeader(p.me, p.be, rec, p.log, p.opt, now)
+	l, e := partition.NewLeader(p.me, p.be, rec, p.log.EndOffset(), p.node.brokers(), p.log, p.opt, now)
 	p.leader = l
 	p.log.SetHighWatermark(l.HighWatermark())
 	p.apply(e)

@@ -101,18 +101,41 @@ func (l *Leader) copies(last int64, f Facts) int {
 	return n
 }
 
-// MayAppend says whether a produce with these acks may be appended: ErrInvalidAcks, ErrNotEnoughReplicas or nil.
-func (l *Leader) MayAppend(acks int16, now time.Time) error {
+// WouldCommit gives the offsets up to which a majority and the in-sync replicas hold the log, whatever rule is in force:
+// the same traffic seen by both.
+func (l *Leader) WouldCommit(f Facts) (quorum, inSync int64) {
+	return l.quorumPoint(f), l.inSyncPoint(f)
+}
+
+// MayAppend says whether a produce with these acks may be appended: ErrInvalidAcks, ErrNotEnoughReplicas or nil. acks is
+// the effective wait, topic's minimum included. A wait for a commit that the live replicas cannot bring is refused at once.
+func (l *Leader) MayAppend(acks int16, brokers Brokers, now time.Time) error {
 	if acks < AcksAll || int(acks) > len(l.rec.Replicas) {
 		return ErrInvalidAcks
 	}
-	if l.needsCommit(acks) && len(l.rec.ISR) < int(l.rec.MinISR) && l.rec.Rule != metadata.RuleQuorum {
-		return ErrNotEnoughReplicas
+	if l.needsCommit(acks) {
+		if l.rec.Rule != metadata.RuleQuorum && len(l.rec.ISR) < int(l.rec.MinISR) {
+			return ErrNotEnoughReplicas
+		}
+		if l.rec.Rule != metadata.RuleISR && !(reachable(l.rec.Replicas, l.rec.MinISR, brokers) && reachable(l.rec.NewReplicas, l.rec.MinISR, brokers)) {
+			return ErrNotEnoughReplicas
+		}
 	}
 	if !l.heard(now) {
 		return ErrNotEnoughReplicas
 	}
 	return nil
+}
+
+// reachable says that as many replicas of a set are unfenced as a commit needs; of an empty one none are needed.
+func reachable(set []int32, minISR int32, brokers Brokers) bool {
+	alive := 0
+	for _, id := range set {
+		if brokers.Broker(id).Alive() {
+			alive++
+		}
+	}
+	return len(set) == 0 || alive >= writeQuorum(len(set), minISR)
 }
 
 // needsCommit says that these acks promise a commit: all, and counts that reach the write quorum.

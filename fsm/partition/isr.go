@@ -19,13 +19,14 @@ func (l *Leader) Tick(brokers Brokers, f Facts, now time.Time) Effects {
 			}
 		}
 	}
+	e.merge(l.finish(brokers, f, now))
 	return e
 }
 
 // Ticking says that something waits for time: an in-sync replica is behind, a proposal is open, or a replica that keeps
 // up is outside the ISR or without certificate.
 func (l *Leader) Ticking(f Facts) bool {
-	if len(l.proposals) > 0 {
+	if len(l.proposals) > 0 || changeOf(l.rec) != changeNone {
 		return true
 	}
 	for i := range l.match {
@@ -104,7 +105,7 @@ func (l *Leader) lagging(m *progress, f Facts, now time.Time) bool {
 func (l *Leader) mayJoin(m *progress, brokers Brokers, f Facts, now time.Time) bool {
 	b := brokers.Broker(m.id)
 	switch {
-	case slices.Contains(l.rec.NewReplicas, m.id) && !slices.Contains(l.rec.Replicas, m.id):
+	case !slices.Contains(l.rec.Replicas, m.id) && (l.rec.Rule.ElectBy() == metadata.RuleQuorum || !slices.Contains(l.rec.Adding, m.id)):
 		return false // only V, and those being added under the ISR rule
 	case m.brokerEpoch == 0: // has not fetched in this epoch
 		return false

@@ -15,7 +15,7 @@ type Leader struct {
 	opt         Options
 
 	rec   *metadata.Partition // newest record applied, of this leader epoch
-	leso  int64               // log end when the office was taken
+	leso  int64               // log end when the office was taken, before its marker
 	tip   int64               // log end after the last append that was told
 	hw    int64
 	since time.Time // when the office was taken
@@ -23,6 +23,8 @@ type Leader struct {
 
 	proposals  [][]int32 // every ISR proposed at rec.PartitionEpoch; only a later record empties it
 	proposedAt time.Time
+
+	change change // of rule, durability or replicas, while one is under way
 }
 
 // progress is what the leader knows of one member, itself included. Offsets were counted in this leader epoch.
@@ -30,6 +32,7 @@ type progress struct {
 	id          int32
 	brokerEpoch int64 // of the process that fetched; 0 none did in this epoch
 	off         int64 // the position that counts
+	fetched     int64 // its log end at its last fetch: nothing above it was found to continue this log
 	certPoint   int64 // log end at its first fetch: at or above it the log of this process is complete
 	logStart    int64 // -1 unknown
 	endAtFetch  int64 // the leader's end at its last fetch
@@ -58,12 +61,17 @@ type Verdict struct {
 	At        EpochEnd // where the logs part
 }
 
-// NewLeader takes office in rec's leader epoch. The caller has entered the epoch in the log before.
-func NewLeader(me int32, brokerEpoch int64, rec *metadata.Partition, f Facts, opt Options, now time.Time) (*Leader, Effects) {
-	l := &Leader{me: me, brokerEpoch: brokerEpoch, opt: opt, leso: f.EndOffset(), tip: f.EndOffset(), since: now}
-	l.hw = min(max(f.HighWatermark(), f.StartOffset()), f.EndOffset())
+// NewLeader takes office in rec's leader epoch. The caller has entered the epoch in the log before, at offset leso, and
+// appended the marker there if NeedsMarker asked for it.
+func NewLeader(me int32, brokerEpoch int64, rec *metadata.Partition, leso int64, brokers Brokers, f Facts, opt Options, now time.Time) (*Leader, Effects) {
+	l := &Leader{me: me, brokerEpoch: brokerEpoch, opt: opt, leso: leso, tip: f.EndOffset(), since: now}
+	l.hw = min(max(f.HighWatermark(), f.StartOffset()), leso)
 	l.setRecord(rec, now)
-	return l, l.advance(f)
+	e := l.takePoint(f, true, now)
+	e.merge(l.advance(f))
+	e.Flush = e.Flush || l.unflushed(f)
+	e.merge(l.finish(brokers, f, now))
+	return l, e
 }
 
 // Epoch is the leader epoch of this office.
@@ -80,7 +88,8 @@ func (l *Leader) StartOffset() int64 { return l.leso }
 func (l *Leader) HighWatermark() int64 { return l.hw }
 
 // setRecord takes a record of this epoch and keeps the progress of those who are still members, but of no one whose log
-// may have been damaged since: what it fetched before says nothing of what it holds now. anew lists those.
+// may have been damaged since or that left and came back: what it fetched before says nothing of what it holds now. anew
+// lists those.
 func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) (anew []int32) {
 	old := l.match
 	changed := l.rec != nil && rec.PartitionEpoch != l.rec.PartitionEpoch
@@ -91,7 +100,7 @@ func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) (anew []int32
 		if k := slices.IndexFunc(old, func(p progress) bool { return p.id == id }); k >= 0 {
 			m = old[k]
 		}
-		if changed && id != l.me && m.brokerEpoch != 0 && rec.Members[i].Cert < 0 && !slices.Contains(rec.ISR, id) {
+		if changed && id != l.me && m.brokerEpoch != 0 && l.voided(rec, id) {
 			m, anew = progress{id: id, logStart: -1}, append(anew, id)
 		}
 		if m.lastCaughtUp.IsZero() && slices.Contains(rec.ISR, id) {
@@ -101,6 +110,17 @@ func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) (anew []int32
 	}
 	l.rec = rec
 	return anew
+}
+
+// voided says that what a member's process fetched before rec does not speak for its log any more: it joined anew, or it
+// has no certificate where a member of V lost one. A newcomer has none yet, and nothing is held against it.
+func (l *Leader) voided(rec *metadata.Partition, id int32) bool {
+	was, is := l.rec.Member(id), rec.Member(id)
+	if was != nil && was.JoinPE != is.JoinPE {
+		return true
+	}
+	newcomer := !slices.Contains(rec.Replicas, id)
+	return is.Cert < 0 && !newcomer && !slices.Contains(rec.ISR, id)
 }
 
 func (l *Leader) member(id int32) *progress {
@@ -119,8 +139,10 @@ func (l *Leader) OnView(rec *metadata.Partition, brokers Brokers, f Facts, now t
 		l.proposals = nil
 	}
 	anew := l.setRecord(rec, now)
-	e := l.advance(f)
+	e := l.takePoint(f, false, now)
+	e.merge(l.advance(f))
 	e.merge(l.maintain(brokers, f, now))
+	e.merge(l.finish(brokers, f, now))
 	e.Anew = anew
 	return e
 }
@@ -133,7 +155,9 @@ func (l *Leader) OnAppend(f Facts, now time.Time) Effects {
 		}
 	}
 	l.tip = f.EndOffset()
-	return l.advance(f)
+	e := l.advance(f)
+	e.Flush = l.unflushed(f)
+	return e
 }
 
 // Heard notes that a follower's fetch was there at the given time although it did not name this partition: one that has
@@ -145,7 +169,11 @@ func (l *Leader) Heard(replica int32, brokerEpoch int64, at time.Time) {
 }
 
 // OnFlush follows a flush of the leader's own log.
-func (l *Leader) OnFlush(f Facts) Effects { return l.advance(f) }
+func (l *Leader) OnFlush(brokers Brokers, f Facts, now time.Time) Effects {
+	e := l.advance(f)
+	e.merge(l.finish(brokers, f, now))
+	return e
+}
 
 // OnFetch judges a follower's fetch and counts its position. A refused, diverging or reset fetch counts for nothing.
 func (l *Leader) OnFetch(q Fetch, brokers Brokers, f Facts, now time.Time) (Verdict, Effects) {
@@ -163,24 +191,31 @@ func (l *Leader) OnFetch(q Fetch, brokers Brokers, f Facts, now time.Time) (Verd
 		return v, Effects{}
 	}
 	l.count(m, q, f, now)
-	e := l.advance(f)
-	e.merge(l.certify(m, brokers, now))
-	if !slices.Contains(l.rec.ISR, q.Replica) {
-		e.merge(l.maintain(brokers, f, now))
-	}
-	return Verdict{}, e
+	return Verdict{}, l.counted(m, brokers, f, now)
 }
 
-// OnAck counts a position that came without a fetch; it is dropped where it does not speak of this epoch and process.
+// counted follows a position that was counted.
+func (l *Leader) counted(m *progress, brokers Brokers, f Facts, now time.Time) Effects {
+	e := l.advance(f)
+	e.merge(l.certify(m, brokers, now))
+	if !slices.Contains(l.rec.ISR, m.id) {
+		e.merge(l.maintain(brokers, f, now))
+	}
+	e.merge(l.finish(brokers, f, now))
+	return e
+}
+
+// OnAck counts a position that came without a fetch. It is dropped where it does not speak of this epoch and process, or
+// names more than the process has shown to continue this log: a follower asks for the next records before it acknowledges
+// the last ones.
 func (l *Leader) OnAck(replica int32, brokerEpoch int64, leaderEpoch int32, off int64, brokers Brokers, f Facts, now time.Time) Effects {
 	m := l.member(replica)
-	if m == nil || leaderEpoch != l.rec.LeaderEpoch || m.brokerEpoch == 0 || brokerEpoch != m.brokerEpoch || off > f.EndOffset() {
+	if m == nil || leaderEpoch != l.rec.LeaderEpoch || m.brokerEpoch == 0 || brokerEpoch != m.brokerEpoch || off > min(m.fetched, f.EndOffset()) {
 		return Effects{}
 	}
 	m.off = off
-	e := l.advance(f)
-	e.merge(l.certify(m, brokers, now))
-	return e
+	m.reached(f.EndOffset(), now)
+	return l.counted(m, brokers, f, now)
 }
 
 // Place finds whether a follower's offset continues this log; else where it has to go. Retention may raise the log start
@@ -227,7 +262,7 @@ func (l *Leader) count(m *progress, q Fetch, f Facts, now time.Time) {
 		off = q.Offset
 	}
 	end := f.EndOffset()
-	off = min(off, end)
+	off = min(off, q.Offset, end)
 	if q.BrokerEpoch > m.brokerEpoch { // another process: what the one before had says nothing
 		next := progress{id: m.id, brokerEpoch: q.BrokerEpoch, off: off, certPoint: end}
 		if m.brokerEpoch == 0 {
@@ -236,14 +271,20 @@ func (l *Leader) count(m *progress, q Fetch, f Facts, now time.Time) {
 		*m = next
 	} else {
 		m.off = off
-		if off >= m.endAtFetch && m.lastFetch.After(m.lastCaughtUp) {
-			m.lastCaughtUp = m.lastFetch
-		}
 	}
-	if off >= end {
+	m.reached(end, now)
+	m.fetched, m.logStart, m.endAtFetch, m.lastFetch = q.Offset, q.LogStart, end, now
+}
+
+// reached notes when a replica was last known to have everything: now, or when it last fetched if it has since got to
+// where the log ended then.
+func (m *progress) reached(end int64, now time.Time) {
+	switch {
+	case m.off >= end:
 		m.lastCaughtUp = now
+	case m.brokerEpoch != 0 && m.off >= m.endAtFetch && m.lastFetch.After(m.lastCaughtUp):
+		m.lastCaughtUp = m.lastFetch
 	}
-	m.logStart, m.endAtFetch, m.lastFetch = q.LogStart, end, now
 }
 
 // certify asks for the certificate of a replica that lost its memory or was never certified, once its log has
@@ -281,7 +322,8 @@ func (l *Leader) LogStart(f Facts, live func(id int32) bool) int64 {
 // ReplicaView is what a leader knows of one replica.
 type ReplicaView struct {
 	ID           int32
-	Position     int64 // -1 unknown in this epoch
+	Position     int64 // that counts; -1 unknown in this epoch
+	LogEnd       int64 // at its last fetch; -1 unknown in this epoch
 	InSync       bool
 	LastFetch    time.Time // zero: none in this epoch
 	LastCaughtUp time.Time
@@ -292,12 +334,12 @@ func (l *Leader) Replicas(f Facts, now time.Time) []ReplicaView {
 	out := make([]ReplicaView, 0, len(l.match))
 	for i := range l.match {
 		m := &l.match[i]
-		v := ReplicaView{ID: m.id, Position: -1, InSync: slices.Contains(l.rec.ISR, m.id), LastFetch: m.lastFetch, LastCaughtUp: m.lastCaughtUp}
+		v := ReplicaView{ID: m.id, Position: -1, LogEnd: -1, InSync: slices.Contains(l.rec.ISR, m.id), LastFetch: m.lastFetch, LastCaughtUp: m.lastCaughtUp}
 		switch {
 		case m.id == l.me:
-			v.Position, v.LastFetch, v.LastCaughtUp = f.EndOffset(), now, now
+			v.Position, v.LogEnd, v.LastFetch, v.LastCaughtUp = Position(l.rec, f), f.EndOffset(), now, now
 		case m.brokerEpoch != 0:
-			v.Position = m.off
+			v.Position, v.LogEnd = m.off, m.fetched
 		}
 		out = append(out, v)
 	}

@@ -105,3 +105,6 @@ func (l *memLog) raise(start int64) {
 		l.cache[0].End = start
 	}
 }
+
+// marker is the epoch-start marker of an epoch.
+func marker(epoch int32) rec { return rec{epoch, -int(epoch) - 1} }

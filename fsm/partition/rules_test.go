@@ -42,7 +42,11 @@ type office struct {
 func lead(t *testing.T, log *memLog, rec *metadata.Partition) *office {
 	t.Helper()
 	log.office(rec.LeaderEpoch)
-	l, e := NewLeader(1, 11, rec, log, opts, t0)
+	leso := log.EndOffset()
+	if NeedsMarker(rec, log) {
+		log.append(marker(rec.LeaderEpoch))
+	}
+	l, e := NewLeader(1, 11, rec, leso, threeBrokers(), log, opts, t0)
 	o := &office{l, log, threeBrokers(), t0}
 	o.carry(e)
 	return o
@@ -82,8 +86,8 @@ func TestNothingCommitsBelowMinISR(t *testing.T) {
 	require.False(t, o.write(2).Advanced)
 	o.fetch(2, 12, 2)
 	require.EqualValues(t, 0, o.HighWatermark())
-	require.ErrorIs(t, o.MayAppend(AcksAll, o.now), ErrNotEnoughReplicas)
-	require.NoError(t, o.MayAppend(1, o.now))
+	require.ErrorIs(t, o.MayAppend(AcksAll, o.b, o.now), ErrNotEnoughReplicas)
+	require.NoError(t, o.MayAppend(1, o.b, o.now))
 }
 
 func TestAProposedMemberCountsBeforeItsRecord(t *testing.T) {
@@ -288,22 +292,22 @@ func TestALaggingReplicaLeavesOnceInALagPeriod(t *testing.T) { // S37
 
 func TestACutOffLeaderRefusesProduce(t *testing.T) {
 	o := lead(t, newMemLog(), record3(1, 2, 3))
-	require.NoError(t, o.MayAppend(1, o.now))
+	require.NoError(t, o.MayAppend(1, o.b, o.now))
 	o.now = o.now.Add(11 * time.Second)
-	require.ErrorIs(t, o.MayAppend(1, o.now), ErrNotEnoughReplicas)
+	require.ErrorIs(t, o.MayAppend(1, o.b, o.now), ErrNotEnoughReplicas)
 	o.fetch(2, 12, 0)
-	require.NoError(t, o.MayAppend(1, o.now))
+	require.NoError(t, o.MayAppend(1, o.b, o.now))
 	o.now = o.now.Add(11 * time.Second)
 	o.Heard(2, 99, o.now) // another process
-	require.ErrorIs(t, o.MayAppend(1, o.now), ErrNotEnoughReplicas)
+	require.ErrorIs(t, o.MayAppend(1, o.b, o.now), ErrNotEnoughReplicas)
 	o.Heard(2, 12, o.now)
-	require.NoError(t, o.MayAppend(1, o.now))
+	require.NoError(t, o.MayAppend(1, o.b, o.now))
 }
 
 func TestAcksCountCopiesAndCommits(t *testing.T) {
 	o := lead(t, newMemLog(), record3(1, 2, 3))
 	for _, acks := range []int16{-2, 4} {
-		require.ErrorIs(t, o.MayAppend(acks, o.now), ErrInvalidAcks)
+		require.ErrorIs(t, o.MayAppend(acks, o.b, o.now), ErrInvalidAcks)
 	}
 	o.write(2)
 	acked := func(acks int16) bool {
@@ -384,7 +388,7 @@ func TestPositionsOfADiskTopicAreFlushed(t *testing.T) {
 	o.fetch(2, 12, 3)
 	require.EqualValues(t, 0, o.HighWatermark(), "the leader's copy is not on disk")
 	o.log.flushed = 2
-	require.True(t, o.carry(o.OnFlush(o.log)).Advanced)
+	require.True(t, o.carry(o.OnFlush(o.b, o.log, o.now)).Advanced)
 	require.EqualValues(t, 2, o.HighWatermark())
 }
 

@@ -197,7 +197,11 @@ func (s *sim) view(n *simNode) {
 	switch {
 	case t.TakeOffice:
 		n.log.office(rec.LeaderEpoch)
-		l, e := NewLeader(n.id, n.be, rec, n.log, opts, s.now)
+		leso := n.log.EndOffset()
+		if NeedsMarker(rec, n.log) {
+			n.log.append(marker(rec.LeaderEpoch))
+		}
+		l, e := NewLeader(n.id, n.be, rec, leso, img, n.log, opts, s.now)
 		n.leader, n.log.hw = l, min(max(n.log.hw, n.log.start), n.log.EndOffset())
 		s.note("node %d leads epoch %d from %d, hw %d, isr %v", n.id, rec.LeaderEpoch, n.log.EndOffset(), n.log.hw, rec.ISR)
 		s.stats["office"]++
@@ -267,7 +271,7 @@ func (s *sim) image(n *simNode) *metadata.Image { return s.images[n.applied] }
 func (n *simNode) active() bool { return n.up && n.rec != nil }
 
 func (s *sim) produce(n *simNode) {
-	if !n.active() || n.leader == nil || len(n.log.recs) > 24 || n.leader.MayAppend(AcksAll, s.now) != nil && s.rng.IntN(4) > 0 {
+	if !n.active() || n.leader == nil || len(n.log.recs) > 24 || n.leader.MayAppend(AcksAll, s.image(n), s.now) != nil && s.rng.IntN(4) > 0 {
 		return
 	}
 	s.names++
