@@ -37,6 +37,7 @@ type Setting struct {
 
 	min, max float64                  // bounds of numbers, inclusive
 	allowed  []string                 // values of strings, elements of lists; nil allows any
+	other    map[string]string        // further spellings of values, with the canonical ones
 	check    func(value string) error // what bounds and allowed cannot say
 }
 
@@ -53,6 +54,9 @@ func Settings() []Setting { return settingTable }
 // letters, list elements once each. Its errors wrap ErrInvalidConfig. Whether the setting is honoured is Accept's matter.
 func (s *Setting) Parse(raw string) (string, error) {
 	v := strings.TrimSpace(raw)
+	if canonical, ok := s.other[v]; ok {
+		v = canonical
+	}
 	switch s.Type {
 	case TypeBool:
 		v = strings.ToLower(v)

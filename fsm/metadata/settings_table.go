@@ -3,17 +3,21 @@ package metadata
 import (
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 )
 
 // Names of the settings that this version acts on.
 const (
 	SettingCleanupPolicy        = "cleanup.policy"
+	SettingCommitDurability     = "commit.durability"
+	SettingCommitRule           = "commit.rule"
 	SettingFileDeleteDelayMS    = "file.delete.delay.ms"
 	SettingFlushMessages        = "flush.messages"
 	SettingFlushMS              = "flush.ms"
 	SettingIndexIntervalBytes   = "index.interval.bytes"
 	SettingMaxMessageBytes      = "max.message.bytes"
+	SettingMinAcks              = "min.acks"
 	SettingMinISR               = "min.insync.replicas"
 	SettingRecovery             = "recovery.policy"
 	SettingRetentionBytes       = "retention.bytes"
@@ -34,6 +38,12 @@ const never = "9223372036854775807"
 var settingTable = []Setting{
 	{Name: SettingCleanupPolicy, Type: TypeList, Default: "delete", Broker: "log.cleanup.policy", Honoured: true, allowed: []string{"compact", "delete"},
 		Doc: "What becomes of old segments: delete removes them by time and size, compact keeps the newest record of each key. Both may be named; none keeps everything."},
+	{Name: SettingCommitDurability, Type: TypeString, Default: string(DurabilityMemory), Honoured: true,
+		allowed: []string{string(DurabilityMemory), string(DurabilityDisk)},
+		Doc:     "When a replica's copy of a record counts: memory, once the operating system has it, or disk, once it has been written through. One write-through covers all the appends that wait for it."},
+	{Name: SettingCommitRule, Type: TypeString, Default: string(RuleISR), Honoured: true,
+		allowed: []string{string(RuleISR), string(RuleQuorum)},
+		Doc:     "When a record is committed, hence safe and visible: isr, once every in-sync replica has it and they are at least min.insync.replicas, or quorum, once a majority of the replicas has it (or min.insync.replicas of them where that is more). Quorum leaders are elected by the most complete log of a majority."},
 	{Name: "compression.gzip.level", Type: TypeInt, Default: "-1", Broker: "compression.gzip.level", min: -1, max: 9, check: notZero,
 		Doc: "Level used where the broker compresses with gzip itself: 1 to 9, or -1 for the codec's own choice."},
 	{Name: "compression.lz4.level", Type: TypeInt, Default: "9", Broker: "compression.lz4.level", min: 1, max: 17,
@@ -75,6 +85,8 @@ var settingTable = []Setting{
 		Doc: "Milliseconds that a record's time may lie behind the leader's clock. Not looked at with LogAppendTime."},
 	{Name: SettingTimestampType, Type: TypeString, Default: "CreateTime", Broker: "log.message.timestamp.type", Honoured: true, allowed: []string{"CreateTime", "LogAppendTime"},
 		Doc: "Whose time records carry: CreateTime is the producer's, LogAppendTime the leader's at the append."},
+	{Name: SettingMinAcks, Type: TypeString, Default: "0", Honoured: true, other: map[string]string{"-1": acksAll}, check: acksCount,
+		Doc: "The weakest acknowledgement that the topic gives: 0, 1, a number of copies, or all for a commit. The stronger of this and what the producer asks for is waited for; a producer's all is never weakened."},
 	{Name: "min.cleanable.dirty.ratio", Type: TypeDouble, Default: "0.5", Broker: "log.cleaner.min.cleanable.ratio", min: 0, max: 1,
 		Doc: "Share of a compacted log that must be new since the last pass before the cleaner takes it up."},
 	{Name: "min.compaction.lag.ms", Type: TypeLong, Default: "0", Broker: "log.cleaner.min.compaction.lag.ms", min: 0, max: unbounded,
@@ -119,6 +131,26 @@ var settingsByName = func() map[string]*Setting {
 	}
 	return m
 }()
+
+// acksAll is the value of min.acks that stands for a commit.
+const acksAll = "all"
+
+// acksCount checks min.acks: all, or a number of copies without sign or leading zeros.
+func acksCount(v string) error {
+	if _, ok := parseAcks(v); !ok {
+		return errors.New("must be all, or a number of copies from 0 to 32767")
+	}
+	return nil
+}
+
+// parseAcks reads a canonical value of min.acks as producers number it: -1 is all.
+func parseAcks(v string) (int16, bool) {
+	if v == acksAll {
+		return -1, true
+	}
+	n, err := strconv.ParseInt(v, 10, 16)
+	return int16(n), err == nil && n >= 0 && v == strconv.FormatInt(n, 10)
+}
 
 func notZero(v string) error {
 	if v == "0" {

@@ -19,8 +19,8 @@ func TestSettingsStandSortedAndTheirDefaultsAreLegalAndCanonical(t *testing.T) {
 			t.Errorf("%s has no documentation", s.Name)
 		}
 	}
-	if !slices.IsSorted(names) || len(slices.Compact(names)) != 38 {
-		t.Errorf("not 38 different names in order: %v", names)
+	if !slices.IsSorted(names) || len(slices.Compact(names)) != 41 {
+		t.Errorf("not 41 different names in order: %v", names)
 	}
 }
 
@@ -59,6 +59,18 @@ func TestSettingValuesAreReadAsKafkaReadsThem(t *testing.T) {
 		{"leader.replication.throttled.replicas", "0-1", "!"},
 		{SettingRecovery, "manual", "manual"},
 		{SettingRecovery, "never", "!"},
+		{SettingCommitRule, " quorum", "quorum"},
+		{SettingCommitRule, string(RuleISRToQuorum), "!"},
+		{SettingCommitDurability, "disk", "disk"},
+		{SettingCommitDurability, string(DurabilityMemoryToDisk), "!"},
+		{SettingMinAcks, "all", "all"},
+		{SettingMinAcks, "-1", "all"},
+		{SettingMinAcks, "2", "2"},
+		{SettingMinAcks, "02", "!"},
+		{SettingMinAcks, "+2", "!"},
+		{SettingMinAcks, "-2", "!"},
+		{SettingMinAcks, "32768", "!"},
+		{SettingMinAcks, "", "!"},
 	} {
 		s, ok := LookupSetting(c.name)
 		if !ok {
@@ -106,18 +118,19 @@ func TestTopicSettingsStandOverClusterDefaultsOverBuiltInOnes(t *testing.T) {
 		t.Error("an override that is the default counts as one")
 	}
 	topic := &Topic{
-		Configs:    map[string]string{SettingSegmentBytes: " 4194304", SettingTimestampType: "LogAppendTime", SettingCleanupPolicy: ""},
-		Partitions: []*Partition{{MinISR: 2, Recovery: RecoverManual}},
+		Configs:    map[string]string{SettingSegmentBytes: " 4194304", SettingTimestampType: "LogAppendTime", SettingCleanupPolicy: "", SettingMinAcks: "-1"},
+		Partitions: []*Partition{{MinISR: 2, Recovery: RecoverManual, Rule: RuleISRToQuorum, Durability: DurabilityMemoryToDisk}},
 	}
 	want := TopicConfig{
 		SegmentBytes: 4194304, SegmentMS: 604800000, IndexIntervalBytes: 4096, RetentionMS: 3600000, RetentionBytes: -1,
 		MaxMessageBytes: 1048588, LogAppendTime: true, TimestampBeforeMaxMS: math.MaxInt64, TimestampAfterMaxMS: 3600000,
 		MinISR: 2, FlushMessages: math.MaxInt64, FlushMS: math.MaxInt64, FileDeleteDelayMS: 60000, Recovery: RecoverManual,
+		Rule: RuleQuorum, Durability: DurabilityDisk, MinAcks: -1,
 	}
 	if got := d.Effective(topic); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if c := d.Effective(nil); !c.CleanupDelete || c.Recovery != RecoverWaitAll || c.MinISR != 0 {
+	if c := d.Effective(nil); !c.CleanupDelete || c.Recovery != RecoverWaitAll || c.MinISR != 0 || c.Rule != RuleISR || c.Durability != DurabilityMemory || c.MinAcks != 0 {
 		t.Errorf("defaults: %+v", c)
 	}
 	for n, want := range map[int]int32{1: 1, 2: 1, 3: 2, 4: 3, 5: 3} {

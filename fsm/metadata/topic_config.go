@@ -24,6 +24,9 @@ type TopicConfig struct {
 	FileDeleteDelayMS    int64 // milliseconds between taking a file out of the log and removing it
 	CleanupDelete        bool  // cleanup.policy holds delete; without it old segments stay
 	Recovery             RecoveryPolicy
+	Rule                 CommitRule // commit.rule: the partition records'; during a change the one that is changed to
+	Durability           Durability // commit.durability: likewise
+	MinAcks              int16      // min.acks as producers number acknowledgements: -1 all, 0 none, else copies
 }
 
 // Defaults are the cluster's defaults of topic settings: the built-in ones and what the configuration file overrides.
@@ -69,8 +72,8 @@ func (d *Defaults) Override(name string) (string, bool) {
 	return v, ok
 }
 
-// Effective gives what is in force for a topic: its own settings over the defaults. MinISR and Recovery are those of
-// the topic's partition records. A value that does not parse, which no command lets in, leaves the default.
+// Effective gives what is in force for a topic: its own settings over the defaults. MinISR, Recovery, Rule and Durability
+// are those of the topic's partition records. A value that does not parse, which no command lets in, leaves the default.
 func (d *Defaults) Effective(t *Topic) TopicConfig {
 	c := d.base
 	if t == nil {
@@ -80,7 +83,9 @@ func (d *Defaults) Effective(t *Topic) TopicConfig {
 		c.set(name, value)
 	}
 	if len(t.Partitions) > 0 {
-		c.MinISR, c.Recovery = t.Partitions[0].MinISR, t.Partitions[0].Recovery
+		p := t.Partitions[0]
+		c.MinISR, c.Recovery = p.MinISR, p.Recovery
+		c.Rule, c.Durability = p.Rule.Target(), p.Durability.Target()
 	}
 	return c
 }
@@ -149,5 +154,11 @@ func (c *TopicConfig) set(name, raw string) {
 		c.CleanupDelete = contains(SplitList(v), "delete")
 	case SettingRecovery:
 		c.Recovery = RecoveryPolicy(v)
+	case SettingCommitRule:
+		c.Rule = CommitRule(v)
+	case SettingCommitDurability:
+		c.Durability = Durability(v)
+	case SettingMinAcks:
+		c.MinAcks, _ = parseAcks(v)
 	}
 }

@@ -36,6 +36,20 @@ func (r CommitRule) ElectBy() CommitRule {
 	return RuleISR
 }
 
+// Target is the rule that will be in force once the change under way is finished; r itself when none is.
+func (r CommitRule) Target() CommitRule {
+	switch r {
+	case RuleISRToQuorum:
+		return RuleQuorum
+	case RuleQuorumToISR:
+		return RuleISR
+	}
+	return r
+}
+
+// Changing says that r is a transition, in which both rules hold.
+func (r CommitRule) Changing() bool { return r == RuleISRToQuorum || r == RuleQuorumToISR }
+
 // Durability says where a replica's copy counts.
 type Durability string
 
@@ -45,6 +59,14 @@ const (
 	DurabilityMemoryToDisk Durability = "memory-to-disk"
 	DurabilityDisk         Durability = "disk"
 )
+
+// Target is the durability that will be in force once the change under way is finished; d itself when none is.
+func (d Durability) Target() Durability {
+	if d == DurabilityMemoryToDisk {
+		return DurabilityDisk
+	}
+	return d
+}
 
 // RecoveryPolicy says how a partition without any safe candidate is led again (replication: OFFLINE_UNSAFE).
 type RecoveryPolicy string
