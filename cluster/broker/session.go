@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"cordwood/cluster/replica"
 	"cordwood/fsm/metadata"
 	"cordwood/logstore/record"
 )
@@ -38,9 +39,9 @@ var errReplaced = errors.New("a later process of this node has registered; this 
 type replicas interface {
 	// SessionChanged is signalled when something should not wait for the next interval.
 	SessionChanged() <-chan struct{}
-	// DrainSession gives damaged replicas, again until a record shows them, and certifications, once: their leader asks
-	// again.
-	DrainSession() (damaged []record.PartitionID, certify []metadata.Certification)
+	// DrainSession gives damaged replicas, again until a record shows them, and what is told once: certifications and
+	// finished changes, for which their leader asks again, and reports that the controller asks for if it misses them.
+	DrainSession() replica.SessionNews
 	// Reports answers the controller's wish to know the logs of partitions without a leader.
 	Reports(ids []record.PartitionID) []metadata.ReplicaReportItem
 }
@@ -189,9 +190,10 @@ func (s *session) run(ctx context.Context, r replicas) error {
 // beat sends one heartbeat, takes its answer and says when the next one is due.
 func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err error) {
 	var extra metadata.HeartbeatExtra
-	extra.Damaged, extra.Certify = r.DrainSession()
+	news := r.DrainSession()
+	extra.Damaged, extra.Certify, extra.Finish, extra.Reports = news.Damaged, news.Certify, news.Finish, news.Reports
 	if len(s.wanted) > 0 {
-		extra.Reports = r.Reports(s.wanted)
+		extra.Reports = append(extra.Reports, r.Reports(s.wanted)...)
 	}
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
 	req.BrokerID = s.up.node

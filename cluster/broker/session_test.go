@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"cordwood/cluster/replica"
 	"cordwood/fsm/metadata"
 	"cordwood/logstore/record"
 	"cordwood/transport/api"
@@ -20,10 +21,8 @@ import (
 // noReplicas has nothing to tell.
 type noReplicas struct{}
 
-func (noReplicas) SessionChanged() <-chan struct{} { return nil }
-func (noReplicas) DrainSession() ([]record.PartitionID, []metadata.Certification) {
-	return nil, nil
-}
+func (noReplicas) SessionChanged() <-chan struct{}                           { return nil }
+func (noReplicas) DrainSession() replica.SessionNews                         { return replica.SessionNews{} }
 func (noReplicas) Reports([]record.PartitionID) []metadata.ReplicaReportItem { return nil }
 
 // localController answers heartbeats and tells that it heard one.

@@ -206,7 +206,7 @@ func (m *Manager) drop(p *Partition) error {
 		delete(m.parts, p.id)
 	}
 	m.mu.Unlock()
-	m.session.settle(p.id)
+	m.session.forget(p.id)
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	m.opt.Logger.Info("replica deleted", "topic", p.topic, "partition", p.id.Partition, "end", p.log.EndOffset())

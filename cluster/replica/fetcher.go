@@ -88,6 +88,15 @@ func (f *fetcher) soil(fo *following, after time.Time) {
 	f.rouse()
 }
 
+// flushed names p anew, since its copy counts further than the leader was told.
+func (f *fetcher) flushed(p *Partition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fo := f.parts[p.id]; fo != nil && fo.p == p {
+		f.soil(fo, fo.after)
+	}
+}
+
 func (f *fetcher) rouse() {
 	select {
 	case f.wake <- struct{}{}:

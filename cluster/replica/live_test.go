@@ -125,12 +125,12 @@ func (n *liveNode) loop() {
 				}
 			}
 		case <-n.m.SessionChanged():
-			damaged, certify := n.m.DrainSession()
-			if len(damaged) > 0 {
+			news := n.m.DrainSession()
+			if len(news.Damaged) > 0 {
 				n.c.t.Errorf("node %d is damaged", n.id)
 			}
-			if len(certify) > 0 {
-				go n.c.do(&metadata.Certify{Items: certify})
+			if len(news.Certify) > 0 {
+				go n.c.do(&metadata.Certify{Items: news.Certify})
 			}
 		case <-n.stop:
 			return

@@ -36,6 +36,7 @@ type Manager struct {
 	session sessionQueue
 	duty    duty
 	counts  counts
+	flushes *flushPool
 
 	launch func(f *fetcher) // starts a fetcher; steps are driven by hand in tests
 	run    context.Context
@@ -58,6 +59,7 @@ func NewManager(opt Options) (*Manager, error) {
 	m.run, m.cancel = context.WithCancel(context.Background())
 	m.launch = m.runFetcher
 	m.alter = newAlterQueue(m)
+	m.flushes = newFlushPool()
 	m.session.changed = make(chan struct{}, 1)
 	m.duty.left = make(chan struct{}, 1)
 	if opt.Registerer != nil {
@@ -149,6 +151,16 @@ func (m *Manager) follow(p *Partition, leader int32) {
 	}
 	m.mu.Unlock()
 	f.add(p)
+}
+
+// flushed lets a follower's fetcher tell its leader how far p's copy counts now.
+func (m *Manager) flushed(p *Partition, leader int32) {
+	m.mu.RLock()
+	f := m.fetchers[leader]
+	m.mu.RUnlock()
+	if f != nil {
+		f.flushed(p)
+	}
 }
 
 // runFetcher gives f its goroutine.

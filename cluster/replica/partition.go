@@ -21,6 +21,13 @@ type node interface {
 	// propose and certify queue for the controller.
 	propose(c *metadata.PartitionChange)
 	certify(c metadata.Certification)
+	finish(f metadata.Finish)
+	// report queues what p has, for an election.
+	report(r metadata.ReplicaReportItem)
+	// flush asks for an fsync of p's log; Partition.Flush follows.
+	flush(p *Partition)
+	// flushed says that a follower's copy counts further.
+	flushed(p *Partition, leader int32)
 	// watch asks for Tick until the partition needs it no more.
 	watch(p *Partition)
 	// damaged queues a report: the log of p cannot be trusted.
@@ -60,7 +67,9 @@ type Partition struct {
 	quarantined string      // why; empty: not
 	failed      error       // the log refuses work: directory offline or damage
 	watched     bool        // in the node's tick set
+	owesReport  bool        // once the log is on disk
 	fetch       fetchState
+	flushing    flushState // under the node's flushPool.mu
 }
 
 // errClosed says that the node is going down.
@@ -129,6 +138,8 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 		return false, fmt.Errorf("partition %s in leader epoch %d: %w", p.id, rec.LeaderEpoch, err)
 	case t.TakeOffice && p.failed == nil:
 		p.lead(rec, now)
+	case t.NewEpoch:
+		p.volunteer()
 	}
 	return false, nil
 }
@@ -151,6 +162,7 @@ func (p *Partition) step(to partition.Role) {
 	}
 	p.role = to
 	p.fetch = fetchState{}
+	p.owesReport = false
 	p.waits.Fail(partition.ErrNotLeader, finish)
 	p.notify()
 	p.lowered()
@@ -172,6 +184,12 @@ func (p *Partition) apply(e partition.Effects) {
 	}
 	if e.Certify != nil {
 		p.node.certify(*e.Certify)
+	}
+	if e.Finish != nil {
+		p.node.finish(*e.Finish)
+	}
+	if e.Flush {
+		p.node.flush(p)
 	}
 	for _, id := range e.Anew {
 		p.askAnew(id)

@@ -2,11 +2,11 @@ package replica
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sync"
 
 	"cordwood/fsm/metadata"
-	"cordwood/fsm/partition"
 	"cordwood/logstore/record"
 )
 
@@ -19,6 +19,19 @@ type sessionQueue struct {
 	mu      sync.Mutex
 	damaged map[record.PartitionID]bool // until a record shows it
 	certify map[certKey]metadata.Certification
+	finish  map[record.PartitionID]metadata.Finish
+	reports map[record.PartitionID]metadata.ReplicaReportItem
+}
+
+// SessionNews is what a heartbeat carries beside its own fields, sorted by partition.
+type SessionNews struct {
+	// Damaged are replicas whose logs cannot be trusted, told again until a record shows it.
+	Damaged []record.PartitionID
+	// Certify and Finish are told once: the leader that proved them asks again.
+	Certify []metadata.Certification
+	Finish  []metadata.Finish
+	// Reports are told once and unasked, each in the epoch that it was made in; the controller asks for what it misses.
+	Reports []metadata.ReplicaReportItem
 }
 
 type certKey struct {
@@ -29,21 +42,34 @@ type certKey struct {
 // SessionChanged is signalled when DrainSession has something new to tell, so that the session loop need not wait.
 func (m *Manager) SessionChanged() <-chan struct{} { return m.session.changed }
 
-// DrainSession gives what the next heartbeat carries beside reports: damaged replicas, told again until a record shows
-// them, and certifications, told once (their leader asks again).
-func (m *Manager) DrainSession() (damaged []record.PartitionID, certify []metadata.Certification) {
+// DrainSession gives what the next heartbeat carries.
+func (m *Manager) DrainSession() SessionNews {
 	q := &m.session
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	var n SessionNews
 	for id := range q.damaged {
-		damaged = append(damaged, id)
+		n.Damaged = append(n.Damaged, id)
+		delete(q.reports, id) // made before the damage was found
 	}
-	slices.SortFunc(damaged, comparePartitions)
-	for _, c := range q.certify {
-		certify = append(certify, c)
+	slices.SortFunc(n.Damaged, comparePartitions)
+	n.Certify = drain(q.certify, func(a, b metadata.Certification) int {
+		return cmp.Or(comparePartitions(a.Partition, b.Partition), cmp.Compare(a.Broker.ID, b.Broker.ID))
+	})
+	n.Finish = drain(q.finish, func(a, b metadata.Finish) int { return comparePartitions(a.Partition, b.Partition) })
+	n.Reports = drain(q.reports, func(a, b metadata.ReplicaReportItem) int { return comparePartitions(a.Partition, b.Partition) })
+	return n
+}
+
+// drain takes everything out of a queue.
+func drain[K comparable, V any](queue map[K]V, order func(a, b V) int) []V {
+	var out []V
+	for _, v := range queue {
+		out = append(out, v)
 	}
-	clear(q.certify)
-	return damaged, certify
+	clear(queue)
+	slices.SortFunc(out, order)
+	return out
 }
 
 func comparePartitions(a, b record.PartitionID) int {
@@ -71,6 +97,28 @@ func (m *Manager) certify(c metadata.Certification) {
 	q.rouse()
 }
 
+func (m *Manager) finish(f metadata.Finish) {
+	q := &m.session
+	q.mu.Lock()
+	if q.finish == nil {
+		q.finish = make(map[record.PartitionID]metadata.Finish)
+	}
+	q.finish[f.Partition] = f
+	q.mu.Unlock()
+	q.rouse()
+}
+
+func (m *Manager) report(r metadata.ReplicaReportItem) {
+	q := &m.session
+	q.mu.Lock()
+	if q.reports == nil {
+		q.reports = make(map[record.PartitionID]metadata.ReplicaReportItem)
+	}
+	q.reports[r.Partition] = r
+	q.mu.Unlock()
+	q.rouse()
+}
+
 func (q *sessionQueue) damage(id record.PartitionID) {
 	q.mu.Lock()
 	if q.damaged == nil {
@@ -93,28 +141,11 @@ func (q *sessionQueue) settle(id record.PartitionID) {
 	delete(q.damaged, id)
 }
 
-// Reports answers the controller's wish to know the logs of partitions without a leader. A partition that is led, that
-// this node does not host or whose log cannot be trusted to report is left out.
-func (m *Manager) Reports(ids []record.PartitionID) []metadata.ReplicaReportItem {
-	var out []metadata.ReplicaReportItem
-	for _, id := range ids {
-		if p := m.find(id); p != nil {
-			if r, ok := p.Report(); ok {
-				out = append(out, r)
-			}
-		}
-	}
-	return out
-}
-
-// Report says what this replica has, once it has left all earlier epochs.
-func (p *Partition) Report() (r metadata.ReplicaReportItem, ok bool) {
-	p.writing.Lock() // an append in flight ends first
-	defer p.writing.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.rec == nil || p.role != partition.RoleIdle || p.rec.Leader != metadata.NoNode || p.failed != nil || p.quarantined != "" {
-		return r, false
-	}
-	return metadata.ReplicaReportItem{Partition: p.id, Epoch: p.rec.LeaderEpoch, LastEpoch: p.log.LastEpoch(), End: p.log.EndOffset(), HW: p.log.HighWatermark()}, true
+// forget takes out all that was to be told of a replica that is no more.
+func (q *sessionQueue) forget(id record.PartitionID) {
+	q.settle(id)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.finish, id)
+	delete(q.reports, id)
 }

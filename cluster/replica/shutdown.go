@@ -46,6 +46,7 @@ func (m *Manager) Close() error {
 	m.mu.Unlock()
 	m.cancel()
 	m.tasks.Wait()
+	m.flushes.close()
 	for _, l := range links {
 		l.close()
 	}

@@ -142,6 +142,7 @@ func (n *member) start() {
 	m, err := NewManager(w.options(n))
 	require.NoError(w.t, err)
 	m.launch = func(f *fetcher) { f.cancel = func() {} }
+	m.flushes.launch = func() {}
 	n.m, n.sessions, n.applied, n.lostPower = m, map[int32]*session{}, len(w.images)-1, false
 	reg := Registration{BrokerEpoch: r.Epoch, Class: r.Class}
 	require.NoError(w.t, m.enter(w.images[n.applied], reg))
@@ -188,7 +189,8 @@ func (n *member) replay(k int) {
 
 // heartbeat carries what the session loop would: damage and certificates.
 func (n *member) heartbeat() {
-	damaged, certify := n.m.DrainSession()
+	news := n.m.DrainSession()
+	damaged, certify := news.Damaged, news.Certify
 	if len(damaged) > 0 && n.w.st.Image().BrokerEpoch(n.id) == n.be {
 		n.w.do(&metadata.ReplicaDamaged{Broker: metadata.BrokerEpoch{ID: n.id, Epoch: n.be}, Partitions: damaged})
 	}
