@@ -250,11 +250,13 @@ func (l *Log) write(b []byte) error {
 // marker, nil for a client's. mu is held.
 func (l *Log) account(h *record.Header, b []byte) error {
 	v := l.view.Load()
+	newDuty := v.size == 0 || h.HasProducer() && len(l.producers.byID) == 0
 	if v.size == 0 {
 		l.firstTS, l.opened = h.MaxTimestamp, l.dir.now()
 	}
 	if l.unsynced.IsZero() {
 		l.unsynced = l.dir.now()
+		newDuty = newDuty || l.config.Load().FlushMS > 0
 	}
 	l.idx.add(h, v.size)
 	var txn AbortedTxn
@@ -281,6 +283,9 @@ func (l *Log) account(h *record.Header, b []byte) error {
 	next.size += h.Size()
 	next.end = h.EndOffset()
 	l.view.Store(&next)
+	if newDuty {
+		l.plan()
+	}
 	if aborted {
 		return l.appendAborted(txn)
 	}

@@ -74,7 +74,7 @@ type DirOptions struct {
 // Dir is the log directory of a node. All methods may be called concurrently; it starts no goroutine: Tick and Checkpoint
 // are called by a timer of the owner.
 //
-// Lock order: files (one writer of the directory's own files), then a log's slow and mu, then mu.
+// Lock order: files (one writer of the directory's own files), then a log's slow and mu, then mu, then the agenda's.
 type Dir struct {
 	fs      vfs.FS
 	path    string
@@ -89,7 +89,8 @@ type Dir struct {
 	holes   map[topicPartition]int64 // Kafka's cleaner checkpoint: below it offsets may be missing
 	kafka   kafkaFacts
 
-	state diskState
+	state  diskState
+	agenda agenda
 
 	files        sync.Mutex
 	stored       session // what session.json says, but for the logs' ends
@@ -99,6 +100,8 @@ type Dir struct {
 	checked      time.Time // when the disk's usage was last looked at
 	kafkaWritten time.Time // when Kafka's checkpoint files were last replaced
 	retained     time.Time // when retention was last applied
+	hintsStale   bool      // the checkpoint does not say what the logs do
+	kafkaStale   bool      // Kafka's neither
 
 	mu     sync.Mutex
 	meta   metaProperties

@@ -13,17 +13,31 @@ import (
 const kafkaInterval = time.Minute
 
 // Checkpoint writes down how far each log is durable and committed, so that a restart scans only what came later and
-// knows what must be there. Sealed segments are synced first. Files whose content did not change are left alone.
+// knows what must be there. Sealed segments are synced first. Files whose content did not change are left alone, and
+// where no log changed none is looked at.
 func (d *Dir) Checkpoint() error {
 	if err := d.online(); err != nil {
 		return err
 	}
-	for _, l := range d.Logs() {
+	noted := d.agenda.takeNoted()
+	for i, l := range noted {
 		if err := l.flushSealed(); err != nil && !errors.Is(err, record.ErrClosed) {
+			for _, l := range noted[i:] {
+				l.note()
+			}
+			d.changed(i)
 			return err
 		}
 	}
+	d.changed(len(noted))
 	return d.checkpoint(false)
+}
+
+// changed says that the checkpoints do not say what n logs do.
+func (d *Dir) changed(n int) {
+	d.files.Lock()
+	defer d.files.Unlock()
+	d.hintsStale = d.hintsStale || n > 0
 }
 
 // flushSealed makes all but the active segment durable.
@@ -61,6 +75,13 @@ func (l *Log) claim() (h hint, start, base int64, open bool) {
 func (d *Dir) checkpoint(all bool) error {
 	d.files.Lock()
 	defer d.files.Unlock()
+	now := d.now()
+	d.hintsStale = d.hintsStale || d.hostedDirty || all
+	d.kafkaStale = d.kafkaStale || d.hintsStale
+	withKafka := all || d.kafkaStale && now.Sub(d.kafkaWritten) >= kafkaInterval
+	if !d.hintsStale && !withKafka {
+		return nil
+	}
 	logs := d.Logs()
 	slices.SortFunc(logs, func(a, b *Log) int {
 		if lessPartition(a.tp, b.tp) {
@@ -93,8 +114,8 @@ func (d *Dir) checkpoint(all bool) error {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
-	now := d.now()
-	if !all && now.Sub(d.kafkaWritten) < kafkaInterval {
+	d.hintsStale = false
+	if !withKafka {
 		return nil
 	}
 	d.kafkaWritten = now
@@ -106,6 +127,7 @@ func (d *Dir) checkpoint(all bool) error {
 			return err
 		}
 	}
+	d.kafkaStale = false
 	return nil
 }
 

@@ -155,6 +155,8 @@ func (d *Dir) adopt(l *Log) error {
 		return fmt.Errorf("log %s is open already", l.tp.dirName())
 	}
 	d.logs[l.id] = l
+	d.agenda.wake(l, time.Time{})
+	l.note()
 	return nil
 }
 
@@ -177,6 +179,7 @@ func (d *Dir) Delete(l *Log) error {
 	if !open {
 		return nil
 	}
+	d.agenda.drop(l)
 	d.dropHandles(l)
 	return d.retire(l.path, l.tp, l.id, time.Duration(l.config.Load().FileDeleteDelayMS)*time.Millisecond)
 }
@@ -246,7 +249,7 @@ func (d *Dir) removeLater(name string, due time.Time) {
 }
 
 // Tick does the periodic duties that are due at now: the disk's states, sealing of idle segments, retention, flush.ms,
-// removal of files whose delay is over. Cheap where nothing is due. What fails is logged; what it means for the directory
+// removal of files whose delay is over. Its cost is that of the logs with something due. What fails is logged; what it means for the directory
 // State tells.
 func (d *Dir) Tick(now time.Time) {
 	if d.online() != nil {
@@ -259,12 +262,25 @@ func (d *Dir) Tick(now time.Time) {
 		d.retained = now
 	}
 	d.files.Unlock()
-	for _, l := range d.Logs() {
-		if err := l.tick(now, retain); err != nil && !errors.Is(err, record.ErrClosed) {
-			d.logger.Warn("periodic duty of a log failed", "topic", l.tp.topic, "partition", l.tp.partition, "err", err)
+	for _, l := range d.agenda.take(now) {
+		d.duty(l, l.tick(now))
+		l.mu.Lock()
+		l.plan()
+		l.mu.Unlock()
+	}
+	if retain {
+		for _, l := range d.Logs() {
+			d.duty(l, l.retain(now))
 		}
 	}
 	d.removeDue(now)
+}
+
+// duty says what became of a log's duty.
+func (d *Dir) duty(l *Log, err error) {
+	if err != nil && !errors.Is(err, record.ErrClosed) {
+		d.logger.Warn("periodic duty of a log failed", "topic", l.tp.topic, "partition", l.tp.partition, "err", err)
+	}
 }
 
 func (d *Dir) removeDue(now time.Time) {

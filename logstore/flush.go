@@ -13,6 +13,7 @@ func (l *Log) Flush() (flushed int64, err error) {
 	if err := l.usable(); err != nil {
 		return l.flushed.Load(), err
 	}
+	defer l.note()
 	return l.flush(false)
 }
 

@@ -194,7 +194,7 @@ func TestIdleLogWeighsLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	const logs = 200
-	before := heap()
+	before := heapBytes()
 	for i := range int32(logs) {
 		l, err := dir.Create("t", testID(i), DefaultLogConfig())
 		if err != nil {
@@ -202,7 +202,7 @@ func TestIdleLogWeighsLittle(t *testing.T) {
 		}
 		appendN(t, l, 1, 1)
 	}
-	each := (int64(heap()) - int64(before)) / logs
+	each := (int64(heapBytes()) - int64(before)) / logs
 	t.Logf("%d bytes each", each)
 	if each < 500 || each > 8<<10 {
 		t.Fatalf("an idle log weighs %d bytes", each)
@@ -212,7 +212,7 @@ func TestIdleLogWeighsLittle(t *testing.T) {
 	}
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	for range 3 { // pools need more than one
 		runtime.GC()
 	}

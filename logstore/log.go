@@ -89,6 +89,7 @@ type Log struct {
 	settled  atomic.Bool // an orderly shutdown has begun: no more changes
 	cuts     atomic.Uint64
 	config   atomic.Pointer[LogConfig]
+	noted    atomic.Bool // a checkpoint would say something new: see note
 
 	slow sync.Mutex
 
@@ -101,6 +102,9 @@ type Log struct {
 	unsynced  time.Time // when the oldest byte above flushed was written
 	dirty     dirtyFiles
 	swept     time.Time // when idle producers were last looked for
+
+	due  time.Time // the appointment with Tick; of agenda.mu
+	slot int       // place in the agenda, from 1; 0 without an appointment; of agenda.mu
 }
 
 // ID names the partition.
@@ -113,7 +117,10 @@ func (l *Log) Topic() string { return l.tp.topic }
 func (l *Log) Config() LogConfig { return *l.config.Load() }
 
 // SetConfig replaces the configuration; the next append, tick or retention follows it.
-func (l *Log) SetConfig(c LogConfig) { l.config.Store(&c) }
+func (l *Log) SetConfig(c LogConfig) {
+	l.config.Store(&c)
+	l.dir.agenda.wake(l, time.Time{})
+}
 
 // EndOffset is the offset after the last record.
 func (l *Log) EndOffset() int64 { return l.view.Load().end }
@@ -187,7 +194,11 @@ func (l *Log) HighWatermark() int64 { return l.hw.Load() }
 
 // SetHighWatermark notes the high watermark, for the checkpoint, the last stable offset and retention. The caller decides
 // and keeps it between log start and end.
-func (l *Log) SetHighWatermark(hw int64) { l.hw.Store(hw) }
+func (l *Log) SetHighWatermark(hw int64) {
+	if l.hw.Swap(hw) != hw {
+		l.note()
+	}
+}
 
 // AppliedLoss is the newest loss epoch acted on.
 func (l *Log) AppliedLoss() int32 { return l.start.Load().loss }

@@ -38,6 +38,7 @@ func (l *Log) raiseStart(start int64) error {
 	if l.hw.Load() < start {
 		l.hw.Store(start)
 	}
+	l.note()
 	gone, err := l.dropBelow(start)
 	l.mu.Unlock()
 	if err != nil {
@@ -104,9 +105,8 @@ func (l *Log) discard(gone []*segment) error {
 	return l.removeSnapshots(func(o int64) bool { return o < start })
 }
 
-// tick does what is due at now: seals an idle segment, flushes, forgets idle producers, and, with retain, lets go what is
-// too old or too much.
-func (l *Log) tick(now time.Time, retain bool) error {
+// tick does what is due at now: seals an idle segment, flushes, forgets idle producers.
+func (l *Log) tick(now time.Time) error {
 	if l.writable() != nil {
 		return nil //nolint:nilerr // closing, or the directory failed: it tells
 	}
@@ -120,10 +120,7 @@ func (l *Log) tick(now time.Time, retain bool) error {
 		}
 	}
 	l.expireProducers(cfg, now)
-	if !retain {
-		return nil
-	}
-	return l.retain(cfg, now)
+	return nil
 }
 
 // rollIdle seals a segment that nobody wrote to for longer than segment.ms since it got its first batch.
@@ -141,11 +138,15 @@ func (l *Log) rollIdle(cfg *LogConfig, now time.Time) error {
 }
 
 func (l *Log) flushAge(cfg *LogConfig, now time.Time) bool {
-	if cfg.FlushMS <= 0 || l.flushed.Load() >= l.EndOffset() {
+	if cfg.FlushMS <= 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.flushed.Load() >= l.EndOffset() { // flushed by somebody else, or cut
+		l.unsynced = time.Time{}
+		return false
+	}
 	return !l.unsynced.IsZero() && now.Sub(l.unsynced).Milliseconds() >= cfg.FlushMS
 }
 
@@ -166,7 +167,8 @@ func (l *Log) expireProducers(cfg *LogConfig, now time.Time) {
 
 // retain applies retention.bytes and retention.ms: whole segments from the oldest on, never one that reaches above the
 // high watermark.
-func (l *Log) retain(cfg *LogConfig, now time.Time) error {
+func (l *Log) retain(now time.Time) error {
+	cfg := l.config.Load()
 	if !cfg.CleanupDelete || cfg.RetentionBytes < 0 && cfg.RetentionMS < 0 {
 		return nil
 	}
@@ -263,6 +265,7 @@ func (l *Log) SetLoss(epoch int32, hw int64) error {
 		return err
 	}
 	l.hw.Store(hw)
+	l.note()
 	return nil
 }
 

@@ -38,6 +38,7 @@ func (l *Log) roll(base int64) error {
 		v.size, v.index, v.recent = 0, nil, nil
 	})
 	l.resetActive(next)
+	l.note()
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"cordwood/logstore/record"
 	"cordwood/logstore/vfs"
@@ -23,6 +24,7 @@ func (l *Log) Truncate(end int64) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
+	defer l.dir.agenda.wake(l, time.Time{}) // another segment may be the active one
 	v := l.view.Load()
 	if end < v.start {
 		return l.place("truncate", fmt.Errorf("%w: %d is below the log start %d", record.ErrOffsetOutOfRange, end, v.start))
@@ -90,6 +92,7 @@ func (l *Log) withdraw(end int64) error {
 	if l.hw.Load() > end {
 		l.hw.Store(end)
 	}
+	l.note()
 	s := l.onDisk()
 	if s.hw <= end && s.flushed <= end {
 		return nil
@@ -254,6 +257,7 @@ func (l *Log) Reset(start int64, startEpoch int32) error {
 	if err := l.writable(); err != nil {
 		return err
 	}
+	defer l.dir.agenda.wake(l, time.Time{})
 	s := l.onDisk()
 	s.generation++
 	s.start, s.startEpoch, s.hw, s.flushed, s.holes = start, startEpoch, start, start, 0
@@ -262,6 +266,7 @@ func (l *Log) Reset(start int64, startEpoch int32) error {
 	}
 	l.flushed.Store(start)
 	l.hw.Store(start)
+	l.note()
 	return l.empty(start)
 }
 

@@ -11,7 +11,7 @@ import (
 const (
 	proposeRetry    = 500 * time.Millisecond
 	dutyInterval    = 250 * time.Millisecond
-	diskInterval    = 500 * time.Millisecond // every log is looked at; the disk is asked how full it is every second
+	diskInterval    = 500 * time.Millisecond // the disk is asked how full it is every second
 	checkpointEvery = 5 * time.Second
 )
 
