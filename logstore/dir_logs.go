@@ -213,7 +213,7 @@ func (f *Found) Park() error {
 		return fmt.Errorf("park %s: %w", f.tp.dirName(), err)
 	}
 	f.dir.forget(f.ID)
-	f.dir.logger.Warn("partition directory that nobody asked for was set aside", "dir", to)
+	f.dir.logger.Warn("a directory of a topic that the cluster does not know was set aside; nothing removes it: if the topic was deleted while this node was down, or nobody misses it, remove the directory by hand", "dir", to)
 	return nil
 }
 

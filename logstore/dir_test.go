@@ -172,6 +172,42 @@ func TestDir_StrayDirectoryIsSetAside(t *testing.T) {
 	}
 }
 
+// TestDir_DirectoriesOfOthersAreLeftAloneAndSpoilNoCleanStart: somebody's directory may look like a partition's. One of
+// ours that lost its partition.metadata is another matter.
+func TestDir_DirectoriesOfOthersAreLeftAloneAndSpoilNoCleanStart(t *testing.T) {
+	d := newTestDir(t)
+	appendN(t, d.create(0, testConfig()), 1, 5)
+	if err := d.mem.MkdirAll("data/x-0"); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, d.mem, "data/x-0/notes", []byte("mine"))
+	for range 2 {
+		if err := d.CloseClean(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		d.open()
+		in, err := d.Inspect(context.Background(), 2, nil)
+		if err != nil || !in.Clean || len(in.Logs) != 1 || len(in.Unknown) != 1 || !strings.Contains(in.Unknown[0], "x-0") {
+			t.Fatalf("clean %v, %d logs, unknown %v, %v", in.Clean, len(in.Logs), in.Unknown, err)
+		}
+		d.openAll(Clean, testConfig())
+	}
+	if string(content(t, d.mem, "data/x-0/notes")) != "mine" {
+		t.Fatal("changed")
+	}
+	if err := d.CloseClean(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.mem.Remove("data/t-0/" + partitionFile); err != nil {
+		t.Fatal(err)
+	}
+	d.open()
+	in, err := d.Inspect(context.Background(), 2, nil)
+	if err != nil || in.Clean || len(in.Unknown) != 2 || len(in.MissingHosted) != 1 {
+		t.Fatalf("ours: clean %v, unknown %v, missing %v, %v", in.Clean, in.Unknown, in.MissingHosted, err)
+	}
+}
+
 func TestDir_AppliedLossWithdrawsWhatTheCheckpointClaims(t *testing.T) {
 	d := newTestDir(t)
 	cfg := testConfig()
