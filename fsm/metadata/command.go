@@ -112,6 +112,8 @@ type NewTopic struct {
 	Durability Durability        `json:"durability"`
 	Recovery   RecoveryPolicy    `json:"recovery"`
 	MinISR     int32             `json:"minISR"`
+	// Forced takes what is refused for good reason: the quorum rule with two replicas.
+	Forced bool `json:"forced,omitempty"`
 }
 
 // CreateTopics creates topics; each succeeds or fails by itself.

@@ -5,6 +5,10 @@ package metadata
 const (
 	TagNodeInfo      uint32 = 10020 // DescribeCluster, per broker
 	TagPartitionInfo uint32 = 10021 // DescribeTopicPartitions, per partition
+	TagFlushed       uint32 = 10022 // DescribeQuorum, per replica of a topic partition: end of the prefix on disk, int64
+	TagAckLatency    uint32 = 10023 // DescribeQuorum, per topic partition
+	TagHistory       uint32 = 10024 // DescribeTopicPartitions, per partition; as a request's own field it asks for it
+	TagForced        uint32 = 10031 // CreateTopics, AlterConfigs, AlterPartitionReassignments: take it all the same
 )
 
 // States of a node as people are told.
@@ -30,8 +34,33 @@ type NodeInfo struct {
 
 // PartitionInfo is the body of TagPartitionInfo.
 type PartitionInfo struct {
-	PartitionEpoch int32 `json:"partitionEpoch"`
-	MinISR         int32 `json:"minISR"`
+	PartitionEpoch int32          `json:"partitionEpoch"`
+	MinISR         int32          `json:"minISR"`
+	Rule           CommitRule     `json:"rule,omitempty"`
+	Durability     Durability     `json:"durability,omitempty"`
+	Recovery       RecoveryPolicy `json:"recovery,omitempty"`
+	NewReplicas    []int32        `json:"newReplicas,omitempty"` // two sets are in force
+	Adding         []int32        `json:"adding,omitempty"`      // target of a reassignment that fills observers
+	Trusted        []int32        `json:"trusted,omitempty"`     // members that may vote in an election by reports
+	// LastLeader is who may lead again on its own report; NoNode: nobody.
+	LastLeader int32 `json:"lastLeader"`
+}
+
+// PartitionInfo tells of a partition of this image what Kafka's fields have no room for.
+func (i *Image) PartitionInfo(p *Partition) PartitionInfo {
+	info := PartitionInfo{
+		PartitionEpoch: p.PartitionEpoch, MinISR: p.MinISR, Rule: p.Rule, Durability: p.Durability, Recovery: p.Recovery,
+		NewReplicas: p.NewReplicas, Adding: p.Adding, LastLeader: NoNode,
+	}
+	for _, m := range p.Members {
+		if Trusted(p, m.ID, i.Broker) {
+			info.Trusted = append(info.Trusted, m.ID)
+		}
+	}
+	if m, b := p.Member(p.LastLeader), i.Broker(p.LastLeader); m != nil && b != nil && m.Cert >= b.LossPower {
+		info.LastLeader = p.LastLeader
+	}
+	return info
 }
 
 // Encode gives the bytes of the tagged field.

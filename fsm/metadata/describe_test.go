@@ -10,8 +10,11 @@ func TestDescriptionTagsComeBackAsTheyWent(t *testing.T) {
 	if got, err := DecodeNodeInfo(n.Encode()); err != nil || got != n {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	p := PartitionInfo{PartitionEpoch: 7, MinISR: 2}
-	if got, err := DecodePartitionInfo(p.Encode()); err != nil || got != p {
+	p := PartitionInfo{
+		PartitionEpoch: 7, MinISR: 2, Rule: RuleISRToQuorum, Durability: DurabilityMemory, Recovery: RecoverManual,
+		NewReplicas: []int32{1, 4}, Adding: []int32{5}, Trusted: []int32{1, 2}, LastLeader: NoNode,
+	}
+	if got, err := DecodePartitionInfo(p.Encode()); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, b := range [][]byte{nil, {}, {0, '{', '}'}, {wireVersion}, {wireVersion, '['}} {
@@ -31,6 +34,20 @@ func FuzzDecodeNodeInfo(f *testing.F) {
 		}
 		if again, err := DecodeNodeInfo(n.Encode()); err != nil || !reflect.DeepEqual(again, n) {
 			t.Errorf("%+v came back as %+v, %v", n, again, err)
+		}
+	})
+}
+
+func FuzzDecodePartitionInfo(f *testing.F) {
+	f.Add((&PartitionInfo{PartitionEpoch: 3, Rule: RuleQuorum, Trusted: []int32{1}}).Encode())
+	f.Add([]byte{wireVersion})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := DecodePartitionInfo(b)
+		if err != nil {
+			return
+		}
+		if again, err := DecodePartitionInfo(p.Encode()); err != nil || len(again.Trusted) != len(p.Trusted) || again.Rule != p.Rule {
+			t.Errorf("%+v came back as %+v, %v", p, again, err)
 		}
 	})
 }

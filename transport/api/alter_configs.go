@@ -18,6 +18,7 @@ import (
 type alteration struct {
 	resource
 	replace bool // what is not set is removed
+	forced  bool // what is refused for good reason is taken
 	edits   []edit
 	err     error
 }
@@ -46,7 +47,7 @@ func handleAlterConfigs(h *Handlers, _ context.Context, r *transport.Request) tr
 	}
 	var asked []alteration
 	for _, x := range req.Resources {
-		a := alteration{resource: resource{x.ResourceType, x.ResourceName}, replace: true}
+		a := alteration{resource: resource{x.ResourceType, x.ResourceName}, replace: true, forced: isForced(&x.UnknownTags)}
 		for _, c := range x.Configs {
 			a.edits = append(a.edits, edit{kmsg.IncrementalAlterConfigOpSet, c.Name, c.Value})
 		}
@@ -68,7 +69,7 @@ func handleIncrementalAlterConfigs(h *Handlers, _ context.Context, r *transport.
 	}
 	var asked []alteration
 	for _, x := range req.Resources {
-		a := alteration{resource: resource{x.ResourceType, x.ResourceName}}
+		a := alteration{resource: resource{x.ResourceType, x.ResourceName}, forced: isForced(&x.UnknownTags)}
 		for _, c := range x.Configs {
 			a.edits = append(a.edits, edit{c.Op, c.Name, c.Value})
 		}
@@ -167,7 +168,7 @@ func (h *Handlers) planAlteration(img *metadata.Image, a *alteration) (metadata.
 		slices.Sort(change.Remove)
 	}
 	maps.DeleteFunc(change.Set, func(name, value string) bool { was, set := t.Configs[name]; return set && was == value })
-	return change, h.alterRecords(t, &change)
+	return change, h.alterRecords(t, &change, a.forced)
 }
 
 // applyEdit adds one edit to a change.
@@ -204,33 +205,5 @@ func (h *Handlers) applyEdit(t *metadata.Topic, change *metadata.TopicConfigChan
 		return err
 	}
 	change.Set[e.name] = value
-	return nil
-}
-
-// alterRecords carries the settings that live in the partition records over to the change.
-func (h *Handlers) alterRecords(t *metadata.Topic, change *metadata.TopicConfigChange) error {
-	defaults := h.Node.TopicDefaults.Settings
-	replicas := len(t.Partitions[0].Replicas)
-	if slices.Contains(change.Remove, metadata.SettingMinISR) {
-		change.MinISR = defaults.MinISRFor(replicas)
-	}
-	if slices.Contains(change.Remove, metadata.SettingRecovery) {
-		change.Recovery = defaults.Effective(nil).Recovery
-	}
-	for name, raw := range change.Set {
-		value, err := metadata.AcceptSetting(name, raw)
-		if err != nil {
-			return err
-		}
-		switch name {
-		case metadata.SettingMinISR:
-			change.MinISR = settingInt32(value)
-			if err := minISRHolds(change.MinISR, replicas); err != nil {
-				return err
-			}
-		case metadata.SettingRecovery:
-			change.Recovery = metadata.RecoveryPolicy(value)
-		}
-	}
 	return nil
 }

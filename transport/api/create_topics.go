@@ -142,7 +142,7 @@ func (h *Handlers) partitionsWanted(t *kmsg.CreateTopicsRequestTopic) int {
 // planTopic judges a wish in the order in which Kafka does, and places it.
 func (h *Handlers) planTopic(img *metadata.Image, t topicAsked) (metadata.NewTopic, error) {
 	name := t.Topic
-	n := metadata.NewTopic{Name: name, Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory}
+	n := metadata.NewTopic{Name: name, Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory, Forced: isForced(&t.UnknownTags)}
 	if t.again {
 		return n, refuse(kerr.InvalidRequest, "the request names topic %q more than once", name)
 	}
@@ -165,10 +165,11 @@ func (h *Handlers) planTopic(img *metadata.Image, t topicAsked) (metadata.NewTop
 		return n, err
 	}
 	replicas := len(n.Assignment[0])
+	if err := newTopicHolds(&n, replicas); err != nil {
+		return n, err
+	}
 	if n.MinISR == 0 {
 		n.MinISR = h.Node.TopicDefaults.Settings.MinISRFor(replicas)
-	} else if err := minISRHolds(n.MinISR, replicas); err != nil {
-		return n, err
 	}
 	n.ID = record.NewTopicID()
 	return n, nil
@@ -188,12 +189,7 @@ func (h *Handlers) takeSettings(n *metadata.NewTopic, configs []kmsg.CreateTopic
 			n.Configs = make(map[string]string, len(configs))
 		}
 		n.Configs[c.Name] = *c.Value
-		switch c.Name {
-		case metadata.SettingMinISR:
-			n.MinISR = settingInt32(value)
-		case metadata.SettingRecovery:
-			n.Recovery = metadata.RecoveryPolicy(value)
-		}
+		createdWith(n, c.Name, value)
 	}
 	return nil
 }

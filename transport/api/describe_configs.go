@@ -125,10 +125,10 @@ func (h *Handlers) topicConfigs(img *metadata.Image, name string) ([]configEntry
 	if err != nil {
 		return nil, err
 	}
-	minISR := h.defaultMinISR(t)
+	minISR, own := h.defaultMinISR(t), recordSettings(t)
 	var l []configEntry
 	for _, s := range metadata.Settings() {
-		l = append(l, configEntry{name: s.Name, doc: s.Doc, kind: kmsg.ConfigType(s.Type), describedSetting: h.describeSetting(&s, t.Configs, minISR)})
+		l = append(l, configEntry{name: s.Name, doc: s.Doc, kind: kmsg.ConfigType(s.Type), describedSetting: h.describeSetting(&s, own, minISR)})
 	}
 	return l, nil
 }

@@ -97,15 +97,15 @@ func describePartition(img *metadata.Image, p *metadata.Partition, n int32, list
 	x := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 	x.Partition, x.LeaderEpoch = n, p.LeaderEpoch
 	x.LeaderID, x.ErrorCode = leaderOn(img, p, listener)
-	x.Replicas, x.ISR = p.Replicas, p.ISR
+	x.Replicas, x.ISR = shownReplicas(p), p.ISR
 	x.EligibleLeaderReplicas = append([]int32{}, p.ELR...)
 	x.LastKnownELR = []int32{}
-	for _, id := range p.Replicas {
+	for _, id := range x.Replicas {
 		if !img.Broker(id).Alive() {
 			x.OfflineReplicas = append(x.OfflineReplicas, id)
 		}
 	}
-	x.UnknownTags.Set(metadata.TagPartitionInfo, metadata.PartitionInfo{PartitionEpoch: p.PartitionEpoch, MinISR: p.MinISR}.Encode())
+	x.UnknownTags.Set(metadata.TagPartitionInfo, img.PartitionInfo(p).Encode())
 	return x
 }
 

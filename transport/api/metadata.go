@@ -250,12 +250,12 @@ func (d *describer) known(t *metadata.Topic) kmsg.MetadataResponseTopic {
 	x.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for n, p := range t.Partitions {
 		y := kmsg.NewMetadataResponseTopicPartition()
-		y.Partition, y.LeaderEpoch, y.Replicas, y.ISR = int32(n), p.LeaderEpoch, p.Replicas, p.ISR
+		y.Partition, y.LeaderEpoch, y.Replicas, y.ISR = int32(n), p.LeaderEpoch, shownReplicas(p), p.ISR
 		y.Leader, y.ErrorCode = leaderOn(d.img, p, d.listener)
 		if d.req.Version < 6 && y.ErrorCode == kerr.ListenerNotFound.Code {
 			y.ErrorCode = kerr.LeaderNotAvailable.Code // older clients do not know the other
 		}
-		for _, id := range p.Replicas {
+		for _, id := range y.Replicas {
 			if !d.img.Broker(id).Alive() {
 				y.OfflineReplicas = append(y.OfflineReplicas, id)
 			}
