@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,38 +11,58 @@ import (
 )
 
 const (
-	dutyTick = time.Second           // the longest between two looks
-	dutyRest = 20 * time.Millisecond // the shortest: what happens meanwhile is looked at together
+	dutyTick   = time.Second           // the longest between two looks
+	dutyRest   = 20 * time.Millisecond // the shortest: what happens meanwhile is looked at together
+	reportRest = 2 * time.Millisecond  // the same after reports: one may complete a majority
+	slowAfter  = 2 * time.Second       // a safe election that is still waited for then is told of
 )
 
 // dutyKeeper runs the regular duties of the controller. One mutex guards its facts; one loop acts.
 type dutyKeeper struct {
 	r     *reign
 	poked chan struct{}
+	heard chan struct{} // reports came
 
 	mu       sync.Mutex
 	moved    map[record.PartitionID]struct{} // partitions whose leader may not be the preferred one
+	changing map[record.PartitionID]struct{} // partitions whose replicas may be changing
 	all      bool                            // every partition must be looked at
 	reports  reports
 	wanted   map[int32]map[record.PartitionID]struct{}
-	forced   map[record.PartitionID]bool
+	forced   map[record.PartitionID]int32
 	flaps    map[record.PartitionID]flap
+	moves    map[record.PartitionID]*move
+	declined map[record.PartitionID]declined
+	held     map[record.PartitionID]int32
 	waiting  map[record.PartitionID]string // as last told to operators
+	slow     map[record.PartitionID]slowness
 	gaveBack time.Time
+}
+
+// slowness is since when the election of an epoch is waited for.
+type slowness struct {
+	epoch int32
+	since time.Time
 }
 
 func newDutyKeeper(r *reign) *dutyKeeper {
 	return &dutyKeeper{
-		r: r, poked: make(chan struct{}, 1), all: true,
-		moved: map[record.PartitionID]struct{}{}, reports: reports{}, wanted: map[int32]map[record.PartitionID]struct{}{},
-		forced: map[record.PartitionID]bool{}, flaps: map[record.PartitionID]flap{}, waiting: map[record.PartitionID]string{},
+		r: r, poked: make(chan struct{}, 1), heard: make(chan struct{}, 1), all: true,
+		moved: map[record.PartitionID]struct{}{}, changing: map[record.PartitionID]struct{}{},
+		reports: reports{}, wanted: map[int32]map[record.PartitionID]struct{}{},
+		forced: map[record.PartitionID]int32{}, flaps: map[record.PartitionID]flap{},
+		moves: map[record.PartitionID]*move{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
+		waiting: map[record.PartitionID]string{}, slow: map[record.PartitionID]slowness{},
 		gaveBack: r.begun,
 	}
 }
 
-func (k *dutyKeeper) poke() {
+func (k *dutyKeeper) poke() { signal(k.poked) }
+
+// signal leaves one token for the loop.
+func signal(c chan struct{}) {
 	select {
-	case k.poked <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -59,62 +77,72 @@ func (k *dutyKeeper) rescan() {
 
 // note takes a change of the metadata; it only marks what to look at.
 func (k *dutyKeeper) note(delta metadata.Delta) {
+	soon := delta.Full || len(delta.Brokers) > 0
 	k.mu.Lock()
 	k.all = k.all || delta.Full
 	for _, id := range delta.Partitions {
 		k.moved[id] = struct{}{}
+		p := delta.New.Partition(id)
+		if p == nil {
+			continue
+		}
+		if reassigned(p) {
+			k.changing[id] = struct{}{}
+		}
+		soon = soon || p.Leader == metadata.NoNode || len(p.Adding) > 0
 	}
 	k.mu.Unlock()
-	if delta.Full || len(delta.Brokers) > 0 || anyLeaderless(delta) {
+	if soon {
 		k.poke()
 	}
 }
 
-// anyLeaderless says that a partition that changed has no leader now.
-func anyLeaderless(delta metadata.Delta) bool {
-	if delta.New.LeaderlessCount() == 0 {
-		return false
+// report takes what the replicas of one broker say of their logs.
+func (k *dutyKeeper) report(broker metadata.BrokerEpoch, items []metadata.ReplicaReportItem) {
+	if len(items) == 0 {
+		return
 	}
-	return slices.ContainsFunc(delta.Partitions, func(id record.PartitionID) bool {
-		p := delta.New.Partition(id)
-		return p != nil && p.Leader == metadata.NoNode
-	})
-}
-
-// report takes what a replica says of its log.
-func (k *dutyKeeper) report(id record.PartitionID, epoch int32, rep metadata.ReplicaReport) {
 	k.mu.Lock()
-	k.reports.add(id, epoch, rep)
-	if w := k.wanted[rep.Broker.ID]; w != nil {
-		delete(w, id)
+	w := k.wanted[broker.ID]
+	for _, i := range items {
+		k.reports.add(i.Partition, i.Epoch, metadata.ReplicaReport{Broker: broker, LastEpoch: i.LastEpoch, End: i.End, HW: i.HW})
+		delete(w, i.Partition)
 	}
 	k.mu.Unlock()
-	k.poke()
+	signal(k.heard)
 }
 
 // wants gives the partitions that a broker is asked to report.
 func (k *dutyKeeper) wants(broker int32) []record.PartitionID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var ids []record.PartitionID
-	for id := range k.wanted[broker] {
-		ids = append(ids, id)
-	}
-	return ids
+	return slices.Collect(maps.Keys(k.wanted[broker]))
 }
 
-// force asks for an unclean election of partitions that have no leader, or takes the wish back.
-func (k *dutyKeeper) force(ids []record.PartitionID, on bool) {
+// force asks for an unclean election of partitions that have no leader, of one replica or of any (metadata.NoNode).
+func (k *dutyKeeper) force(ids []record.PartitionID, replica int32) {
 	k.mu.Lock()
 	for _, id := range ids {
-		if on {
-			k.forced[id] = true
-		} else {
-			delete(k.forced, id)
-		}
+		k.forced[id] = replica
 	}
 	k.mu.Unlock()
 	k.poke()
+}
+
+// unforce takes the wish back.
+func (k *dutyKeeper) unforce(ids []record.PartitionID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, id := range ids {
+		delete(k.forced, id)
+	}
+}
+
+// underWay counts the partitions whose replicas are being changed.
+func (k *dutyKeeper) underWay() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.changing)
 }
 
 func (k *dutyKeeper) loop() {
@@ -125,7 +153,11 @@ func (k *dutyKeeper) loop() {
 		case <-k.r.ctx.Done():
 			return
 		case <-k.poked:
-			if !k.r.pause(dutyRest) {
+			if !k.gather() {
+				return
+			}
+		case <-k.heard:
+			if !k.r.pause(reportRest) {
 				return
 			}
 		case <-timer.C:
@@ -133,27 +165,53 @@ func (k *dutyKeeper) loop() {
 		again := k.look(time.Now())
 		sleep := dutyTick
 		if !again.IsZero() {
-			sleep = max(dutyRest, min(sleep, time.Until(again)))
+			sleep = max(reportRest, min(sleep, time.Until(again)))
 		}
 		timer.Reset(sleep)
 	}
 }
 
+// gather lets what happens together be looked at together; reports do not wait for it. False: the reign is over.
+func (k *dutyKeeper) gather() bool {
+	t := time.NewTimer(dutyRest)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-k.heard:
+	case <-k.r.ctx.Done():
+		return false
+	}
+	return true
+}
+
 // look plans and does what is due now, and says when it should look again before the next tick.
 func (k *dutyKeeper) look(now time.Time) time.Time {
 	image := k.r.c.Image()
+	plan, news := k.think(image, now)
+	k.tellWaiting(image, news)
+	k.act(plan)
+	return plan.again
+}
+
+// think brings the facts in line with an image and plans. What brokers are asked changes with it.
+func (k *dutyKeeper) think(image *metadata.Image, now time.Time) (plan dutyPlan, news map[record.PartitionID]string) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.forgetOld(image, now)
-	facts := dutyFacts{
-		now: now, image: image, reports: k.reports, flaps: k.flaps, forced: k.forced, unclean: k.r.c.opt.Unclean,
-		giveBack: now.Sub(k.gaveBack) >= k.r.c.opt.PreferredInterval,
-	}
-	for id := range k.moved {
-		facts.moved = append(facts.moved, id)
-	}
-	plan := planDuties(facts)
+	k.followMoves(image, now)
+	plan = planDuties(dutyFacts{
+		now: now, image: image, moved: slices.Collect(maps.Keys(k.moved)), changing: slices.Collect(maps.Keys(k.changing)),
+		reports: k.reports, flaps: k.flaps, forced: k.forced, moves: k.moves, declined: k.declined, held: k.held,
+		unclean: k.r.c.opt.Unclean, giveBack: now.Sub(k.gaveBack) >= k.r.c.opt.PreferredInterval,
+	})
 	for _, id := range plan.settled {
 		delete(k.moved, id)
+	}
+	for _, id := range plan.still {
+		delete(k.changing, id)
+	}
+	for id, why := range plan.missed {
+		k.moves[id].missed = why
 	}
 	k.wanted = map[int32]map[record.PartitionID]struct{}{}
 	for b, ids := range plan.wanted {
@@ -162,23 +220,11 @@ func (k *dutyKeeper) look(now time.Time) time.Time {
 			k.wanted[b][id] = struct{}{}
 		}
 	}
-	news := k.newlyWaiting(plan.waiting)
-	for _, e := range plan.elect {
-		k.noteElection(e.Partition, now)
-	}
-	for _, e := range plan.unsafe {
-		k.noteElection(e.Partition, now)
-	}
-	if len(plan.give) > 0 {
+	if len(plan.give) > 0 || len(plan.begin) > 0 {
 		k.gaveBack = now
 	}
-	k.mu.Unlock()
-
-	k.tellWaiting(image, news)
-	k.elect("safe", plan.elect)
-	k.elect("preferred", plan.give)
-	k.unsafeElect(plan.unsafe)
-	return plan.again
+	k.slowOnes(image, &plan, now)
+	return plan, k.newlyWaiting(plan.waiting)
 }
 
 // forgetOld drops what says nothing any more, and takes every partition to look at when asked to.
@@ -190,6 +236,9 @@ func (k *dutyKeeper) forgetOld(image *metadata.Image, now time.Time) {
 				if len(p.Replicas) > 0 && p.Leader != p.Replicas[0] {
 					k.moved[p.ID] = struct{}{}
 				}
+				if reassigned(p) {
+					k.changing[p.ID] = struct{}{}
+				}
 			}
 		}
 	}
@@ -197,20 +246,45 @@ func (k *dutyKeeper) forgetOld(image *metadata.Image, now time.Time) {
 		p := image.Partition(id)
 		return p == nil || p.Leader != metadata.NoNode
 	}
-	maps.DeleteFunc(k.reports, func(id record.PartitionID, r *partitionReports) bool { return led(id) })
-	maps.DeleteFunc(k.forced, func(id record.PartitionID, _ bool) bool { return led(id) })
+	maps.DeleteFunc(k.reports, func(id record.PartitionID, r *partitionReports) bool {
+		p := image.Partition(id)
+		// A report of an epoch that this image has not reached is kept: a broker may be ahead of it.
+		return p == nil || r.epoch <= p.LeaderEpoch && p.Leader != metadata.NoNode
+	})
+	maps.DeleteFunc(k.forced, func(id record.PartitionID, _ int32) bool { return led(id) })
 	maps.DeleteFunc(k.flaps, func(id record.PartitionID, f flap) bool {
 		return image.Partition(id) == nil || led(id) && now.Sub(f.at) >= flapLived
 	})
 }
 
-// noteElection counts elections of partitions whose leaders do not live.
-func (k *dutyKeeper) noteElection(id record.PartitionID, now time.Time) {
-	f := k.flaps[id]
-	if now.Sub(f.at) >= flapLived {
-		f.tries = 0
+// noteElections counts elections of partitions whose leaders do not live.
+func (k *dutyKeeper) noteElections(ids []record.PartitionID) {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, id := range ids {
+		f := k.flaps[id]
+		if now.Sub(f.at) >= flapLived {
+			f.tries = 0
+		}
+		k.flaps[id] = flap{tries: f.tries + 1, at: now}
 	}
-	k.flaps[id] = flap{tries: f.tries + 1, at: now}
+}
+
+// slowOnes adds to what operators are told the safe elections that take long.
+func (k *dutyKeeper) slowOnes(image *metadata.Image, plan *dutyPlan, now time.Time) {
+	slow := make(map[record.PartitionID]slowness, len(plan.slow))
+	for id, why := range plan.slow {
+		s := slowness{epoch: image.Partition(id).LeaderEpoch, since: now}
+		if was, ok := k.slow[id]; ok && was.epoch == s.epoch {
+			s.since = was.since
+		}
+		slow[id] = s
+		if now.Sub(s.since) >= slowAfter {
+			plan.waiting[id] = why
+		}
+	}
+	k.slow = slow
 }
 
 // newlyWaiting gives what changed about the partitions that stay without a leader.
@@ -232,175 +306,10 @@ func (k *dutyKeeper) tellWaiting(image *metadata.Image, news map[record.Partitio
 		if t := image.TopicByID(id.Topic); t != nil {
 			name = t.Name
 		}
-		k.r.log.Warn("partition without a leader, and nobody is known to have every committed record", "topic", name, "partition", id.Partition, "waiting", why)
-	}
-}
-
-// elect proposes elections and gives back what became of each.
-func (k *dutyKeeper) elect(kind string, elections []metadata.Election) ([]error, error) {
-	if len(elections) == 0 {
-		return nil, nil
-	}
-	res, err := k.r.c.apply(k.r.ctx, &metadata.Elect{Elections: elections})
-	if err != nil {
-		k.r.log.Info("elections not proposed", "kind", kind, "partitions", len(elections), "err", err)
-		return nil, err
-	}
-	won := succeeded(res)
-	k.r.c.metrics.elections.WithLabelValues(kind).Add(float64(won))
-	k.r.log.Info("leaders elected", "kind", kind, "partitions", won, "refused", len(elections)-won)
-	return res.Items, nil
-}
-
-func (k *dutyKeeper) unsafeElect(elections []metadata.UnsafeElection) {
-	if len(elections) == 0 {
-		return
-	}
-	res, err := k.r.c.apply(k.r.ctx, &metadata.UnsafeElect{Elections: elections})
-	if err != nil {
-		k.r.log.Info("elections not proposed", "kind", "unsafe", "partitions", len(elections), "err", err)
-		return
-	}
-	for i, e := range res.Items {
-		if e != nil {
-			k.r.log.Info("unsafe election refused", "partition", elections[i].Partition, "err", e)
+		safety := metadata.Offline
+		if p := image.Partition(id); p != nil {
+			safety = image.Safety(p)
 		}
+		k.r.log.Warn("partition without a leader", "topic", name, "partition", id.Partition, "state", safety, "waiting", why)
 	}
-	k.r.c.metrics.elections.WithLabelValues("unsafe").Add(float64(succeeded(res)))
-}
-
-func succeeded(res metadata.Result) (n int) {
-	for _, e := range res.Items {
-		if e == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// ElectLeaders moves leadership to preferred replicas or, unclean, elects leaders for partitions that have no safe
-// candidate; nil partitions means all that need it. One error for every partition asked (for all of those that needed
-// it): metadata.ErrElectionNotNeeded, metadata.ErrNotEligible, metadata.ErrUnknownPartition, or why it was not proposed.
-func (c *Controller) ElectLeaders(ctx context.Context, unclean bool, partitions []record.PartitionID) map[record.PartitionID]error {
-	r := c.active()
-	out := make(map[record.PartitionID]error, len(partitions))
-	if r == nil {
-		for _, id := range partitions {
-			out[id] = metadata.ErrNotController
-		}
-		return out
-	}
-	if partitions == nil {
-		partitions = needElection(c.Image(), unclean)
-	}
-	if unclean {
-		r.electUnclean(ctx, partitions, out)
-	} else {
-		r.electPreferred(partitions, out)
-	}
-	return out
-}
-
-// needElection lists the partitions that an election for all is about.
-func needElection(image *metadata.Image, unclean bool) (ids []record.PartitionID) {
-	if unclean {
-		for p := range image.Leaderless() {
-			ids = append(ids, p.ID)
-		}
-		return ids
-	}
-	for t := range image.Topics() {
-		for _, p := range t.Partitions {
-			if len(p.Replicas) > 0 && p.Leader != p.Replicas[0] {
-				ids = append(ids, p.ID)
-			}
-		}
-	}
-	return ids
-}
-
-func (r *reign) electPreferred(partitions []record.PartitionID, out map[record.PartitionID]error) {
-	image := r.c.Image()
-	var elections []metadata.Election
-	for _, id := range partitions {
-		p := image.Partition(id)
-		if p == nil {
-			out[id] = metadata.ErrUnknownPartition
-			continue
-		}
-		if p.Leader == p.Replicas[0] {
-			out[id] = metadata.ErrElectionNotNeeded
-			continue
-		}
-		if err := metadata.CheckCandidate(p, p.Replicas[0], image.Broker); err != nil {
-			out[id] = err
-			continue
-		}
-		elections = append(elections, metadata.Election{Partition: id, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Leader: p.Replicas[0]})
-	}
-	for len(elections) > 0 {
-		batch := elections[:min(maxElections, len(elections))]
-		elections = elections[len(batch):]
-		items, err := r.duties.elect("preferred", batch)
-		for i, e := range batch {
-			if err != nil {
-				out[e.Partition] = err
-			} else {
-				out[e.Partition] = items[i]
-			}
-		}
-	}
-}
-
-// electUnclean marks the partitions and waits until the duties, which gather the reports, have elected or ctx ends.
-func (r *reign) electUnclean(ctx context.Context, partitions []record.PartitionID, out map[record.PartitionID]error) {
-	image := r.c.Image()
-	var open []record.PartitionID
-	for _, id := range partitions {
-		switch p := image.Partition(id); {
-		case p == nil:
-			out[id] = metadata.ErrUnknownPartition
-		case p.Leader != metadata.NoNode:
-			out[id] = metadata.ErrElectionNotNeeded
-		default:
-			open = append(open, id)
-		}
-	}
-	if len(open) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.c.opt.ProposeTimeout)
-	defer cancel()
-	stop := context.AfterFunc(r.ctx, cancel)
-	defer stop()
-	r.duties.force(open, true)
-	defer r.duties.force(open, false)
-	for {
-		image = r.c.Image()
-		open = deleteLed(image, open, out)
-		if len(open) == 0 {
-			return
-		}
-		if r.c.WaitIndex(ctx, image.Index()+1) != nil {
-			break
-		}
-	}
-	for _, id := range open {
-		out[id] = fmt.Errorf("%w: no live replica has reported its log in time", metadata.ErrNotEligible)
-	}
-}
-
-// deleteLed takes out the partitions that have a leader now, or are gone, and notes what became of them.
-func deleteLed(image *metadata.Image, ids []record.PartitionID, out map[record.PartitionID]error) (open []record.PartitionID) {
-	for _, id := range ids {
-		switch p := image.Partition(id); {
-		case p == nil:
-			out[id] = metadata.ErrUnknownPartition
-		case p.Leader != metadata.NoNode:
-			out[id] = nil
-		default:
-			open = append(open, id)
-		}
-	}
-	return open
 }

@@ -15,7 +15,7 @@ const (
 	flapFirst   = 100 * time.Millisecond
 	flapLongest = 5 * time.Second
 
-	maxElections = 1000 // items of one command
+	maxElections = 1000 // items of one command of the duties
 	maxWanted    = 1000 // partitions that one broker is asked to report in one answer
 )
 
@@ -66,7 +66,7 @@ func (r reports) of(p *metadata.Partition, image *metadata.Image) []metadata.Rep
 		return nil
 	}
 	var out []metadata.ReplicaReport
-	for _, id := range p.Replicas {
+	for _, id := range voters(p) {
 		if rep, ok := have.by[id]; ok && rep.Broker.Epoch == image.BrokerEpoch(id) {
 			out = append(out, rep)
 		}
@@ -75,35 +75,75 @@ func (r reports) of(p *metadata.Partition, image *metadata.Image) []metadata.Rep
 	return out
 }
 
+// voters lists V ∪ Vnew: the replicas whose reports count.
+func voters(p *metadata.Partition) []int32 {
+	ids := slices.Clone(p.Replicas)
+	for _, id := range p.NewReplicas {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // dutyFacts is everything that the regular duties rest on.
 type dutyFacts struct {
 	now      time.Time
 	image    *metadata.Image
 	moved    []record.PartitionID // partitions whose leader may not be the preferred one
+	changing []record.PartitionID // partitions whose replicas may be changing
 	reports  reports
 	flaps    map[record.PartitionID]flap
-	forced   map[record.PartitionID]bool // an operator wants an unclean election
+	forced   map[record.PartitionID]int32 // an operator wants an unclean election, of this replica; NoNode: of any
+	moves    map[record.PartitionID]*move
+	declined map[record.PartitionID]declined
+	held     map[record.PartitionID]int32 // leader epochs in which an operator's choice leads: not given back
 	unclean  func(*metadata.Topic) bool
 	giveBack bool // leadership may be given back to preferred replicas now
 }
 
 // dutyPlan is what should be done now.
 type dutyPlan struct {
-	elect   []metadata.Election
-	unsafe  []metadata.UnsafeElection
-	give    []metadata.Election            // moves to the preferred replica
-	wanted  map[int32][]record.PartitionID // reports to ask of brokers
-	waiting map[record.PartitionID]string  // why a partition without any safe candidate stays without a leader
-	settled []record.PartitionID           // of moved: led by the preferred replica, or gone
-	again   time.Time                      // an election waits until then; zero: none does
+	elect    []metadata.Election
+	reported []reportedElection
+	unsafe   []metadata.UnsafeElection
+	give     []metadata.Election            // moves to the preferred replica under the ISR rule
+	begin    []moveStart                    // the same under the quorum rule: its election follows
+	cancel   []metadata.Reassignment        // changes that stand in the way of an election
+	joint    []metadata.JointEntry          // reassignments whose observers are complete
+	wanted   map[int32][]record.PartitionID // reports to ask of brokers
+	waiting  map[record.PartitionID]string  // why a partition without any safe candidate stays without a leader
+	slow     map[record.PartitionID]string  // why one with a safe candidate does: told only if it lasts
+	missed   map[record.PartitionID]string  // why a move's target is not elected; empty: it is
+	settled  []record.PartitionID           // of moved: led by the preferred replica, or gone
+	still    []record.PartitionID           // of changing: not changing any more, or gone
+	again    time.Time                      // an election waits until then; zero: none does
+}
+
+func newDutyPlan() dutyPlan {
+	return dutyPlan{
+		wanted: map[int32][]record.PartitionID{}, waiting: map[record.PartitionID]string{}, slow: map[record.PartitionID]string{},
+		missed: map[record.PartitionID]string{},
+	}
+}
+
+// lookAgain makes the next look come in time.
+func (p *dutyPlan) lookAgain(at time.Time) {
+	if p.again.IsZero() || at.Before(p.again) {
+		p.again = at
+	}
 }
 
 // planDuties looks at every partition that needs something, and says what. It is pure and level-triggered: what is
 // done twice is refused by the state machine.
 func planDuties(f dutyFacts) dutyPlan {
-	plan := dutyPlan{wanted: map[int32][]record.PartitionID{}, waiting: map[record.PartitionID]string{}}
+	plan := newDutyPlan()
 	for p := range f.image.Leaderless() {
-		f.leaderless(p, &plan)
+		if p.Rule.ElectBy() == metadata.RuleQuorum {
+			f.leaderlessByQuorum(p, &plan)
+		} else {
+			f.leaderless(p, &plan)
+		}
 	}
 	for _, id := range f.moved {
 		p := f.image.Partition(id)
@@ -111,49 +151,85 @@ func planDuties(f dutyFacts) dutyPlan {
 			plan.settled = append(plan.settled, id)
 			continue
 		}
-		x := metadata.PreferredMove(p, f.image.Broker)
-		if !f.giveBack || x == metadata.NoNode || len(plan.give) >= maxElections {
-			continue
+		if f.giveBack && p.Leader != metadata.NoNode {
+			f.give(p, &plan)
 		}
-		plan.give = append(plan.give, metadata.Election{Partition: id, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Leader: x})
+	}
+	for _, id := range f.changing {
+		p := f.image.Partition(id)
+		if p == nil || !reassigned(p) {
+			plan.still = append(plan.still, id)
+		} else if mayEnterJoint(p, f.image.Broker) {
+			plan.joint = append(plan.joint, metadata.JointEntry{Partition: id, PartitionEpoch: p.PartitionEpoch})
+		}
 	}
 	return plan
 }
 
-// leaderless elects a safe leader, or sees to an unsafe election.
+// give moves leadership to the preferred replica, if that is in sync and nobody chose otherwise.
+func (f *dutyFacts) give(p *metadata.Partition, plan *dutyPlan) {
+	if epoch, ok := f.held[p.ID]; ok && epoch == p.LeaderEpoch {
+		return
+	}
+	if p.Rule.ElectBy() == metadata.RuleQuorum {
+		f.giveByQuorum(p, plan)
+		return
+	}
+	if x := metadata.PreferredMove(p, f.image.Broker); x != metadata.NoNode {
+		plan.give = append(plan.give, metadata.Election{Partition: p.ID, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Leader: x})
+	}
+}
+
+// leaderless elects a safe leader under the ISR rule, or sees to an unsafe election.
 func (f *dutyFacts) leaderless(p *metadata.Partition, plan *dutyPlan) {
 	if x := metadata.ChooseLeader(p, f.image.Broker); x != metadata.NoNode {
-		if f.mayElect(p.ID, plan) && len(plan.elect) < maxElections {
+		if f.mayElect(p.ID, plan) {
 			plan.elect = append(plan.elect, metadata.Election{Partition: p.ID, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Leader: x})
 		}
 		return
 	}
-	if len(p.NewReplicas) > 0 || len(p.Adding) > 0 {
-		return // the change is cancelled first
+	if f.mayLose(p) {
+		f.unsafe(p, f.reports.of(p, f.image), plan)
 	}
-	t := f.image.TopicByID(p.ID.Topic)
-	forced := f.forced[p.ID] || f.unclean(t)
-	if !forced && f.image.Safety(p) != metadata.OfflineUnsafe {
-		return // OFFLINE: brokers that have everything must come back
+	// OFFLINE otherwise: brokers that have everything must come back.
+}
+
+// mayLose says that a partition may be led by a replica that lacks committed records: nobody is known to have them all,
+// or somebody prefers a leader to them.
+func (f *dutyFacts) mayLose(p *metadata.Partition) bool {
+	_, forced := f.forced[p.ID]
+	return forced || f.unclean(f.image.TopicByID(p.ID.Topic)) || f.image.Safety(p) == metadata.OfflineUnsafe
+}
+
+// unsafe sees to an unsafe election. A change of the replicas is cancelled first.
+func (f *dutyFacts) unsafe(p *metadata.Partition, have []metadata.ReplicaReport, plan *dutyPlan) {
+	if reassigned(p) {
+		plan.cancel = append(plan.cancel, cancellation(p))
+		return
 	}
-	have := f.reports.of(p, f.image)
 	f.want(p, have, plan)
-	chosen, why := f.chooseUnsafe(p, have, forced)
+	chosen, why := f.chooseUnsafe(p, have)
 	if chosen == nil {
 		plan.waiting[p.ID] = why
 		return
 	}
-	if f.mayElect(p.ID, plan) && len(plan.unsafe) < maxElections {
+	if f.mayElect(p.ID, plan) {
+		_, forced := f.forced[p.ID]
 		plan.unsafe = append(plan.unsafe, metadata.UnsafeElection{
-			Partition: p.ID, Epoch: p.LeaderEpoch, Leader: chosen.Broker, Reports: have, Forced: forced,
+			Partition: p.ID, Epoch: p.LeaderEpoch, Leader: chosen.Broker, Reports: have,
+			Forced: forced || f.unclean(f.image.TopicByID(p.ID.Topic)),
 		})
 	}
 }
 
 // chooseUnsafe gives the report of the replica that should lead though records may be lost, or why nobody should yet.
-func (f *dutyFacts) chooseUnsafe(p *metadata.Partition, have []metadata.ReplicaReport, forced bool) (*metadata.ReplicaReport, string) {
+func (f *dutyFacts) chooseUnsafe(p *metadata.Partition, have []metadata.ReplicaReport) (*metadata.ReplicaReport, string) {
+	named, forced := f.forced[p.ID]
+	if !forced {
+		named, forced = metadata.NoNode, f.unclean(f.image.TopicByID(p.ID.Topic))
+	}
 	alive := slices.DeleteFunc(slices.Clone(have), func(r metadata.ReplicaReport) bool { return !f.image.Broker(r.Broker.ID).MayLead() })
-	from, policy := have, p.Recovery
+	from, policy := have, "recovery.policy "+string(p.Recovery)
 	switch {
 	case forced:
 		from, policy = alive, "unclean election"
@@ -173,9 +249,13 @@ func (f *dutyFacts) chooseUnsafe(p *metadata.Partition, have []metadata.ReplicaR
 			return nil, fmt.Sprintf("recovery.policy wait-all: no report from nodes %s", idList(missing))
 		}
 	}
+	if named != metadata.NoNode {
+		from = slices.DeleteFunc(from, func(r metadata.ReplicaReport) bool { return r.Broker.ID != named })
+		policy = fmt.Sprintf("unclean election of node %d", named)
+	}
 	best, ok := metadata.ChooseUnsafe(p, from, f.image.Broker)
 	if !ok {
-		return nil, fmt.Sprintf("%s: no replica is alive", policy)
+		return nil, policy + ": no replica that may lead has reported"
 	}
 	if !f.image.Broker(best.Broker.ID).MayLead() {
 		return nil, fmt.Sprintf("%s: node %d has the most complete log and is fenced or shutting down", policy, best.Broker.ID)
@@ -190,8 +270,9 @@ func (f *dutyFacts) unheardAlive(p *metadata.Partition, have []metadata.ReplicaR
 
 // want asks every registered replica that has not reported.
 func (f *dutyFacts) want(p *metadata.Partition, have []metadata.ReplicaReport, plan *dutyPlan) {
-	for _, id := range metadata.MissingReports(p, have, f.image.Broker) {
-		if f.image.Broker(id) != nil && len(plan.wanted[id]) < maxWanted {
+	for _, id := range voters(p) {
+		heard := slices.ContainsFunc(have, func(r metadata.ReplicaReport) bool { return r.Broker.ID == id })
+		if !heard && f.image.Broker(id) != nil && len(plan.wanted[id]) < maxWanted {
 			plan.wanted[id] = append(plan.wanted[id], p.ID)
 		}
 	}
@@ -205,9 +286,7 @@ func (f *dutyFacts) mayElect(id record.PartitionID, plan *dutyPlan) bool {
 	}
 	at := fl.at.Add(fl.wait())
 	if f.now.Before(at) {
-		if plan.again.IsZero() || at.Before(plan.again) {
-			plan.again = at
-		}
+		plan.lookAgain(at)
 		return false
 	}
 	return true

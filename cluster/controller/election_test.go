@@ -29,7 +29,7 @@ func newDutyWorld(t *testing.T, recovery metadata.RecoveryPolicy, replicas ...in
 		ID: w.id.Topic, Name: "t", Assignment: [][]int32{replicas}, Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory, Recovery: recovery, MinISR: 1,
 	}}})
 	w.facts = dutyFacts{
-		reports: reports{}, flaps: map[record.PartitionID]flap{}, forced: map[record.PartitionID]bool{},
+		reports: reports{}, flaps: map[record.PartitionID]flap{}, forced: map[record.PartitionID]int32{},
 		unclean: func(*metadata.Topic) bool { return false }, giveBack: true,
 	}
 	return w
@@ -159,7 +159,7 @@ func TestProactiveTakesTheLivingAndManualNobody(t *testing.T) {
 	p := w.plan()
 	require.Empty(t, p.unsafe)
 	require.Contains(t, p.waiting[w.id], "an operator")
-	w.facts.forced[w.id] = true
+	w.facts.forced[w.id] = metadata.NoNode
 	require.Equal(t, int32(1), w.unsafe(w.plan()).Leader)
 }
 

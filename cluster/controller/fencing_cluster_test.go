@@ -215,16 +215,16 @@ func TestAnOperatorsUncleanElectionTakesALiveReplica(t *testing.T) {
 	id := tc.createTopic("t", 1, 1, 2)
 	tc.awaitLeader(id, "the preferred one leads", leads(b1, -1))
 	c := tc.awaitController().ctl
-	require.ErrorIs(t, c.ElectLeaders(t.Context(), true, []record.PartitionID{id})[id], metadata.ErrElectionNotNeeded)
+	require.ErrorIs(t, c.ElectLeaders(t.Context(), true, metadata.NoNode, []record.PartitionID{id})[id], metadata.ErrElectionNotNeeded)
 	shrinkISR(t, tc, id, 1)
 	b1.die()
 	eventually(t, "no leader: only broker 1 has everything", func() bool { return partition(tc, id).Leader == metadata.NoNode })
 	epoch := partition(tc, id).LeaderEpoch
-	require.ErrorIs(t, c.ElectLeaders(t.Context(), false, []record.PartitionID{id})[id], metadata.ErrNotEligible)
+	require.ErrorIs(t, c.ElectLeaders(t.Context(), false, metadata.NoNode, []record.PartitionID{id})[id], metadata.ErrNotEligible)
 	b2.mu.Lock()
 	b2.reports[id] = metadata.ReplicaReportItem{Partition: id, Epoch: epoch, LastEpoch: 0, End: 3}
 	b2.mu.Unlock()
-	out := c.ElectLeaders(t.Context(), true, []record.PartitionID{id, {Partition: 7}})
+	out := c.ElectLeaders(t.Context(), true, metadata.NoNode, []record.PartitionID{id, {Partition: 7}})
 	require.NoError(t, out[id])
 	require.ErrorIs(t, out[record.PartitionID{Partition: 7}], metadata.ErrUnknownPartition)
 	require.Equal(t, int32(2), partition(tc, id).Leader)

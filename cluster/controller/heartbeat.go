@@ -9,8 +9,8 @@ import (
 	"cordwood/fsm/metadata"
 )
 
-// BrokerHeartbeat takes a broker's sign of life and what it brings: damage, reports, certifications, the wish to be
-// fenced or to leave. closed is closed with the connection it came over; a closed session connection makes the controller
+// BrokerHeartbeat takes a broker's sign of life and what it brings: damage, reports, certifications, finishes of
+// changes, the wish to be fenced or to leave. closed is closed with the connection it came over; a closed session connection makes the controller
 // dial the broker. The answer says what the metadata has of the broker and which partitions it should report.
 func (c *Controller) BrokerHeartbeat(ctx context.Context, req *kmsg.BrokerHeartbeatRequest, closed <-chan struct{}) *kmsg.BrokerHeartbeatResponse {
 	resp := req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
@@ -71,12 +71,15 @@ func (r *reign) takeExtra(ctx context.Context, be metadata.BrokerEpoch, extra *m
 			return fmt.Errorf("replicas damaged: %w", err)
 		}
 	}
-	for _, p := range extra.Reports {
-		r.duties.report(p.Partition, p.Epoch, metadata.ReplicaReport{Broker: be, LastEpoch: p.LastEpoch, End: p.End, HW: p.HW})
-	}
+	r.duties.report(be, extra.Reports)
 	if len(extra.Certify) > 0 {
 		if _, err := r.c.Propose(ctx, &metadata.Certify{Items: extra.Certify}); err != nil {
 			return fmt.Errorf("certify: %w", err) // the leader sends it again; refusals by item are for it to see in the image
+		}
+	}
+	if len(extra.Finish) > 0 {
+		if err := r.finish(ctx, extra.Finish); err != nil {
+			return fmt.Errorf("finish changes: %w", err) // as above
 		}
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 type metrics struct {
 	fencings  prometheus.Counter
 	dataLoss  prometheus.Counter
-	elections *prometheus.CounterVec // by kind: safe, preferred, unsafe
+	elections *prometheus.CounterVec // by kind
+	finishes  *prometheus.CounterVec // by what was changed
 	all       []prometheus.Collector
 	registry  prometheus.Registerer
 }
@@ -30,11 +31,15 @@ func newMetrics(c *Controller) *metrics {
 		dataLoss:  prometheus.NewCounter(prometheus.CounterOpts{Name: "cordwood_data_loss_possible_total", Help: "Unsafe elections made by this node as the controller: acknowledged records may be gone."}),
 		elections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cordwood_controller_elections_total", Help: "Leaders elected by proposals of this node as the controller, beside those that a fencing elects at once."}, []string{"kind"}),
 	}
-	for _, kind := range []string{"safe", "preferred", "unsafe"} {
+	m.finishes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cordwood_controller_finishes_total", Help: "Changes of partitions (of rule, durability or replicas) that were finished by proposals of this node as the controller."}, []string{"change"})
+	for _, kind := range []string{kindSafe, kindPreferred, kindReported, kindLastLeader, kindUnsafe} {
 		m.elections.WithLabelValues(kind)
 	}
+	for _, change := range []string{changeRule, changeDurability, changeReplicas} {
+		m.finishes.WithLabelValues(change)
+	}
 	m.all = []prometheus.Collector{
-		m.fencings, m.dataLoss, m.elections,
+		m.fencings, m.dataLoss, m.elections, m.finishes,
 		gauge("cordwood_raft_term", "Current term of raft.", func(r *raft.Raft) float64 { return float64(r.CurrentTerm()) }),
 		gauge("cordwood_raft_commit_index", "Highest committed index of raft's log.", func(r *raft.Raft) float64 { return float64(r.CommitIndex()) }),
 		gauge("cordwood_raft_applied_index", "Highest applied index of raft's log.", func(r *raft.Raft) float64 { return float64(r.AppliedIndex()) }),
@@ -54,6 +59,12 @@ func newMetrics(c *Controller) *metrics {
 		}),
 		gauge("cordwood_raft_leader_known", "1 while this node knows a live leader of raft.", func(*raft.Raft) float64 { return truth(c.ControllerID() >= 0) }),
 		gauge("cordwood_controller_active", "1 on the node that is the controller.", func(*raft.Raft) float64 { return truth(c.IsController()) }),
+		gauge("cordwood_controller_reassignments", "Partitions whose replicas are being changed; 0 where this node is not the controller.", func(*raft.Raft) float64 {
+			if r := c.active(); r != nil {
+				return float64(r.duties.underWay())
+			}
+			return 0
+		}),
 		gauge("cordwood_controller_leaderless_partitions", "Partitions without a leader, in this node's image.", func(*raft.Raft) float64 { return float64(c.Image().LeaderlessCount()) }),
 	}
 	return m

@@ -16,6 +16,7 @@ const (
 	TagHeartbeatAnswer uint32 = 10012 // BrokerHeartbeat answer: HeartbeatAnswer
 	TagEnvelopeAnswer  uint32 = 10013 // Envelope answer: the raft index that it stands for
 	TagEnvelope        uint32 = 10014 // Envelope request: EnvelopeExtra
+	TagElectReplica    uint32 = 10030 // ElectLeaders request: the node that should lead
 )
 
 // wireVersion is the first byte of every private field. A newer version adds fields that older readers do not need; what
@@ -105,6 +106,17 @@ func DecodeIndex(b []byte) (uint64, error) {
 		return 0, fmt.Errorf("%w: raft index of %d bytes", ErrCorruptField, len(b))
 	}
 	return binary.BigEndian.Uint64(b), nil
+}
+
+// EncodeNode gives the bytes of TagElectReplica.
+func EncodeNode(id int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(id)) }
+
+// DecodeNode reads the field of TagElectReplica. A node id is 0 or more.
+func DecodeNode(b []byte) (int32, error) {
+	if len(b) != 4 || b[0] > 127 {
+		return NoNode, fmt.Errorf("%w: node id of %d bytes, or negative", ErrCorruptField, len(b))
+	}
+	return int32(binary.BigEndian.Uint32(b)), nil
 }
 
 func encodeField(v any) []byte {

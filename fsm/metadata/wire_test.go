@@ -16,7 +16,18 @@ func TestPrivateFieldsComeBackAsTheyWereSent(t *testing.T) {
 		same(t, HeartbeatAnswer.Encode, DecodeHeartbeatAnswer)
 		same(t, EnvelopeExtra.Encode, DecodeEnvelopeExtra)
 		same(t, EncodeIndex, DecodeIndex)
+		node := rapid.Int32Min(0).Draw(t, "node")
+		got, err := DecodeNode(EncodeNode(node))
+		require.NoError(t, err)
+		require.Equal(t, node, got)
 	})
+}
+
+func TestANodeIDIsFourBytesAndNotNegative(t *testing.T) {
+	for _, b := range [][]byte{nil, {0, 0, 0}, {0, 0, 0, 0, 1}, EncodeNode(NoNode), EncodeNode(-7)} {
+		_, err := DecodeNode(b)
+		require.ErrorIs(t, err, ErrCorruptField, "%v", b)
+	}
 }
 
 func same[T any](t *rapid.T, encode func(T) []byte, decode func([]byte) (T, error)) {
@@ -41,12 +52,14 @@ func FuzzDecodePrivateFields(f *testing.F) {
 	f.Add(HeartbeatExtra{Damaged: []record.PartitionID{{Topic: topicID("a"), Partition: 3}}}.Encode())
 	f.Add(EnvelopeExtra{RequestID: RequestID{1}}.Encode())
 	f.Add(EncodeIndex(5))
+	f.Add(EncodeNode(5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		stable(t, b, RegistrationExtra.Encode, DecodeRegistrationExtra)
 		stable(t, b, HeartbeatExtra.Encode, DecodeHeartbeatExtra)
 		stable(t, b, HeartbeatAnswer.Encode, DecodeHeartbeatAnswer)
 		stable(t, b, EnvelopeExtra.Encode, DecodeEnvelopeExtra)
 		stable(t, b, EncodeIndex, DecodeIndex)
+		stable(t, b, EncodeNode, DecodeNode)
 	})
 }
 

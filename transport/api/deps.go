@@ -61,9 +61,9 @@ type Controller interface {
 	BrokerHeartbeat(ctx context.Context, req *kmsg.BrokerHeartbeatRequest, closed <-chan struct{}) *kmsg.BrokerHeartbeatResponse
 	AlterPartition(ctx context.Context, req *kmsg.AlterPartitionRequest) *kmsg.AlterPartitionResponse
 	AllocateProducerIDs(ctx context.Context, req *kmsg.AllocateProducerIDsRequest) *kmsg.AllocateProducerIDsResponse
-	// ElectLeaders moves leadership to the preferred replica, or (unclean) elects without a safe candidate. nil
-	// partitions means all. One error per partition asked.
-	ElectLeaders(ctx context.Context, unclean bool, partitions []record.PartitionID) map[record.PartitionID]error
+	// ElectLeaders moves leadership to a replica, or (unclean) elects without a safe candidate. replica NoNode: the
+	// preferred one; unclean, the most complete one. nil partitions means all. One error per partition asked.
+	ElectLeaders(ctx context.Context, unclean bool, replica int32, partitions []record.PartitionID) map[record.PartitionID]error
 	// Quorum is the state of raft for DescribeQuorum, on any node.
 	Quorum() Quorum
 	// RemoveVoter takes a dead node's voter out of raft, after UnregisterBroker.

@@ -26,14 +26,34 @@ func handleElectLeaders(h *Handlers, _ context.Context, r *transport.Request) tr
 	if req.Version >= 1 && req.ElectionType != electPreferred && req.ElectionType != electUnclean {
 		return body(refused(refuse(kerr.InvalidRequest, "election type %d is unknown", req.ElectionType)))
 	}
+	replica, err := electReplica(req)
+	if err != nil {
+		return body(refused(err))
+	}
 	return h.onController(r, func(ctx context.Context) kmsg.Response {
 		ctx, cancel := within(ctx, req.TimeoutMillis)
 		defer cancel()
-		return h.electLeaders(ctx, req)
+		return h.electLeaders(ctx, req, replica)
 	}, refused)
 }
 
-func (h *Handlers) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest) kmsg.Response {
+// electReplica reads who should lead, metadata.NoNode if the request names nobody.
+func electReplica(req *kmsg.ElectLeadersRequest) (replica int32, err error) {
+	replica = metadata.NoNode
+	req.UnknownTags.Each(func(tag uint32, b []byte) {
+		if tag == metadata.TagElectReplica {
+			if replica, err = metadata.DecodeNode(b); err != nil {
+				err = refuse(kerr.InvalidRequest, "the replica that should lead: %v", err)
+			}
+		}
+	})
+	if err == nil && replica != metadata.NoNode && req.Topics == nil {
+		err = refuse(kerr.InvalidRequest, "node %d cannot be elected for every partition there is: name them", replica)
+	}
+	return replica, err
+}
+
+func (h *Handlers) electLeaders(ctx context.Context, req *kmsg.ElectLeadersRequest, replica int32) kmsg.Response {
 	img := h.Metadata.Image()
 	unclean := req.Version >= 1 && req.ElectionType == electUnclean
 	if req.Topics == nil {
@@ -51,7 +71,7 @@ func (h *Handlers) electLeaders(ctx context.Context, req *kmsg.ElectLeadersReque
 	}
 	elected := map[record.PartitionID]error{}
 	if len(ids) > 0 {
-		elected = h.Controller.ElectLeaders(ctx, unclean, ids)
+		elected = h.Controller.ElectLeaders(ctx, unclean, replica, ids)
 	}
 	return electionAnswer(req, req.Topics, func(topic string, n int32) error {
 		id, ok := partitionNamed(img, topic, n)
@@ -72,7 +92,7 @@ func partitionNamed(img *metadata.Image, topic string, n int32) (record.Partitio
 
 // electAll elects wherever it is needed; partitions whose leader is the right one already are left out of the answer.
 func (h *Handlers) electAll(ctx context.Context, img *metadata.Image, req *kmsg.ElectLeadersRequest, unclean bool) kmsg.Response {
-	elected := h.Controller.ElectLeaders(ctx, unclean, nil)
+	elected := h.Controller.ElectLeaders(ctx, unclean, metadata.NoNode, nil)
 	var topics []kmsg.ElectLeadersRequestTopic
 	for t := range img.Topics() {
 		x := kmsg.NewElectLeadersRequestTopic()

@@ -301,8 +301,9 @@ func (w *Cluster) AllocateProducerIDs(context.Context, *kmsg.AllocateProducerIDs
 	panic(errNoData)
 }
 
-// ElectLeaders implements api.Controller: no election is done, preferred leaders are told that none is needed.
-func (w *Cluster) ElectLeaders(_ context.Context, _ bool, partitions []record.PartitionID) map[record.PartitionID]error {
+// ElectLeaders implements api.Controller: no election is done, preferred leaders are told that none is needed, and a
+// replica that is named is refused by its number.
+func (w *Cluster) ElectLeaders(_ context.Context, _ bool, replica int32, partitions []record.PartitionID) map[record.PartitionID]error {
 	answers := map[record.PartitionID]error{}
 	img := w.Image()
 	if partitions == nil {
@@ -316,6 +317,9 @@ func (w *Cluster) ElectLeaders(_ context.Context, _ bool, partitions []record.Pa
 		answers[id] = nil
 		if p := img.Partition(id); p.Leader == p.Replicas[0] {
 			answers[id] = metadata.ErrElectionNotNeeded
+		}
+		if replica != metadata.NoNode {
+			answers[id] = fmt.Errorf("%w: node %d", metadata.ErrNotEligible, replica)
 		}
 	}
 	return answers
