@@ -1,12 +1,16 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"time"
 )
 
 // Flush makes everything appended so far durable and returns the offset below which that is true. Appends go on
-// meanwhile. A failed fsync takes the directory offline for ever.
+// meanwhile. One flush of a log runs at a time, and those that wait for it share the next one: each returns without an
+// fsync of records where another has covered them. A failed fsync takes the directory offline for ever.
 func (l *Log) Flush() (flushed int64, err error) {
 	l.slow.Lock()
 	defer l.slow.Unlock()
@@ -83,7 +87,9 @@ func (l *Log) syncParts(v *view, from, target int64, dirty dirtyFiles) error {
 			continue
 		}
 		began := l.dir.now()
-		if err := l.syncSegment(s); err != nil {
+		if err := l.syncSegment(s); errors.Is(err, fs.ErrNotExist) && !l.holds(s) {
+			continue // an empty one, moved meanwhile to where the leader's first batch begins
+		} else if err != nil {
 			return err
 		}
 		if l.dir.opt.OnSync != nil {
@@ -105,6 +111,11 @@ func (l *Log) syncParts(v *view, from, target int64, dirty dirtyFiles) error {
 		return syncDir(l.dir.fs, l.path)
 	}
 	return nil
+}
+
+// holds says that s is still a segment of the log, in the present life of its file.
+func (l *Log) holds(s *segment) bool {
+	return slices.ContainsFunc(l.view.Load().segs, func(x *segment) bool { return x.key() == s.key() })
 }
 
 func (l *Log) syncSegment(s *segment) error {

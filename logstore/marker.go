@@ -2,6 +2,27 @@ package logstore
 
 import "cordwood/logstore/record"
 
+// AppendMarker writes the marker with which epoch begins, as Append writes a batch. A directory that refuses clients for
+// lack of room still tries: without the marker nothing of the log can be committed.
+//
+// Errors: record.ErrDirFull, ErrDirOffline, ErrDamaged, ErrClosed. After any of them the log is as it was.
+func (l *Log) AppendMarker(epoch int32) (AppendInfo, error) {
+	if err := l.writable(); err != nil {
+		return AppendInfo{}, err
+	}
+	if l.damaged.Load() != nil {
+		return AppendInfo{}, record.ErrDamaged
+	}
+	batch := record.NewEpochMarker()
+	h, err := record.ParseHeader(batch)
+	if err != nil {
+		return AppendInfo{}, l.place("append a marker to", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appendOne(l.config.Load(), batch, &h, epoch, false)
+}
+
 // marker is the content of a transaction's last batch: how it ended, by which coordinator.
 type marker struct {
 	commit           bool

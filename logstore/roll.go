@@ -12,6 +12,11 @@ import (
 func (l *Log) roll(base int64) error {
 	v := l.view.Load()
 	old := v.active()
+	if l.config.Load().Disk && l.flushed.Load() < v.end {
+		if err := l.anchor(old); err != nil {
+			return l.place("roll", l.dir.failed(err))
+		}
+	}
 	l.idx.addTime()
 	if err := l.writeIndexes(old, &l.idx); err != nil {
 		return l.place("roll", err)
@@ -40,6 +45,20 @@ func (l *Log) roll(base int64) error {
 	l.resetActive(next)
 	l.note()
 	return nil
+}
+
+// anchor makes the active segment and its name durable, before anything of the next one can be: a power cut that left
+// that one and took the end of this would look like damage. It is done once a segment, so that appends may wait for it.
+// mu is held.
+func (l *Log) anchor(active *segment) error {
+	if err := l.syncSegment(active); err != nil {
+		return err
+	}
+	if !l.dirty.names {
+		return nil
+	}
+	l.dirty.names = false
+	return syncDir(l.dir.fs, l.path)
 }
 
 // resetActive begins the state of an empty active segment. mu is held.

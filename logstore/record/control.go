@@ -8,10 +8,11 @@ import (
 // ControlType is what a control batch marks. Kafka's own metadata log knows more types than these.
 type ControlType int16
 
-// The markers that end a transaction in a partition.
+// The markers that end a transaction in a partition, and the one with which a leader's epoch begins.
 const (
 	ControlAbort  ControlType = 0
 	ControlCommit ControlType = 1
+	ControlEpoch  ControlType = 2
 )
 
 func (t ControlType) String() string {
@@ -20,6 +21,8 @@ func (t ControlType) String() string {
 		return "abort"
 	case ControlCommit:
 		return "commit"
+	case ControlEpoch:
+		return "epoch"
 	}
 	return fmt.Sprintf("control %d", int16(t))
 }
@@ -55,4 +58,13 @@ func ParseEndMarker(value []byte) (coordinatorEpoch int32, err error) {
 func AppendEndMarker(dst []byte, coordinatorEpoch int32) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, controlVersion)
 	return binary.BigEndian.AppendUint32(dst, uint32(coordinatorEpoch))
+}
+
+// NewEpochMarker builds the batch with which a leader's epoch may begin: one control record of no producer and no time,
+// whose value is empty. Readers skip it by its control bit; it belongs to no transaction.
+func NewEpochMarker() []byte {
+	records := []NewRecord{{Key: AppendControlKey(nil, ControlEpoch), Value: []byte{}, Timestamp: NoTimestamp}}
+	h := NewHeader(0, records)
+	h.Attributes |= AttrControl
+	return AppendBatch(nil, h, AppendRecord(nil, &records[0], 0, h.BaseTimestamp))
 }
