@@ -24,8 +24,11 @@ func (m *Manager) Produce(_ context.Context, req *partition.ProduceRequest) part
 	return pp
 }
 
-// Append appends one batch where this replica leads, and opens its acknowledgement in pp's place i.
-func (p *Partition) Append(part *partition.ProducePartition, acks int16, pp *pendingProduce, i int, now time.Time) {
+// Append appends one batch where this replica leads, and opens its acknowledgement in pp's place i. It waits for the
+// stronger of what the producer asked for and what the topic accepts; a producer that wants no answer gets none, but is
+// refused and counted all the same.
+func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pendingProduce, i int, now time.Time) {
+	acks, raised := p.effective(asked)
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.mu.Lock()
@@ -63,6 +66,12 @@ func (p *Partition) Append(part *partition.ProducePartition, acks int16, pp *pen
 	a := &pp.answers[i]
 	a.BaseOffset, a.AppendTime, a.LogStart = info.Base, info.AppendTime, p.log.StartOffset()
 	e := leader.OnAppend(p.log, now)
+	if raised {
+		p.raised++
+	}
+	if asked == partition.AcksNone {
+		acks = partition.AcksNone // nobody waits for an answer
+	}
 	if acked, err := leader.Acked(acks, info.Last, p.log); acked {
 		pp.acks[i].done(err)
 	} else {

@@ -19,6 +19,8 @@ func (m *Manager) Apply(image *metadata.Image, delta metadata.Delta) error {
 	if old == nil {
 		return ErrNotStarted
 	}
+	m.acting.Lock()
+	defer m.acting.Unlock()
 	m.img.Store(image)
 	if delta.Full {
 		return m.change(m.differing(old, image), image)
@@ -123,16 +125,24 @@ func (m *Manager) reconfigure(id record.TopicID, image *metadata.Image) {
 	if t == nil {
 		return
 	}
-	cfg := m.opt.Config(t)
+	cfg, least := m.opt.Config(t), leastAcks(t)
 	for _, rec := range t.Partitions {
 		if p := m.find(rec.ID); p != nil {
+			cfg.Disk = fromDisk(rec)
 			p.log.SetConfig(cfg)
+			p.minAcks.Store(least)
 		}
 	}
 }
 
-// reconcile brings one partition to its record.
+// reconcile brings one partition to its record. What its log refuses for now is tried again by time.
 func (m *Manager) reconcile(id record.PartitionID, image *metadata.Image) error {
+	err := m.settle(id, image)
+	m.duty.outcome(id, err, m.now())
+	return err
+}
+
+func (m *Manager) settle(id record.PartitionID, image *metadata.Image) error {
 	rec := image.Partition(id)
 	p := m.find(id)
 	if p == nil {
@@ -183,16 +193,24 @@ func (m *Manager) host(t *metadata.Topic, rec *metadata.Partition) (*Partition, 
 		}
 		return m.repair(w, t, rec)
 	}
-	log, err := m.opt.Dir.Create(t.Name, rec.ID, m.opt.Config(t))
+	log, err := m.opt.Dir.Create(t.Name, rec.ID, m.config(t, rec))
 	if err != nil {
 		return nil, fmt.Errorf("create the log of %s-%d: %w", t.Name, rec.ID.Partition, err)
 	}
 	return m.adopt(t, rec.ID, log), nil
 }
 
+// config is how the log of a partition of t is kept.
+func (m *Manager) config(t *metadata.Topic, rec *metadata.Partition) logstore.LogConfig {
+	c := m.opt.Config(t)
+	c.Disk = fromDisk(rec)
+	return c
+}
+
 // adopt hosts a log.
 func (m *Manager) adopt(t *metadata.Topic, id record.PartitionID, log *logstore.Log) *Partition {
 	p := newPartition(m, id, t.Name, m.opt.NodeID, m.brokerEpoch(), log, partition.Options{LagMax: m.opt.LagMax, Retry: proposeRetry}, m.opt.Logger)
+	p.minAcks.Store(leastAcks(t))
 	m.mu.Lock()
 	m.parts[id] = p
 	m.mu.Unlock()

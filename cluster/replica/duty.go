@@ -2,6 +2,8 @@ package replica
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +24,62 @@ type duty struct {
 	// mu is a leaf lock.
 	mu       sync.Mutex
 	watched  []*Partition
+	again    map[record.PartitionID]retry // records that could not be acted on for now
 	suspects map[record.PartitionID]*suspect
+}
+
+// retry says when a record is acted on again.
+type retry struct {
+	at    time.Time
+	pause time.Duration
+}
+
+// settleMin and settleMax are the pauses between two tries to act on one record.
+const (
+	settleMin = 250 * time.Millisecond
+	settleMax = 5 * time.Second
+)
+
+// outcome notes how acting on a partition's record went. What a full disk or a lack of file handles refused is due again.
+func (d *duty) outcome(id record.PartitionID, err error, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !errors.Is(err, record.ErrDirFull) {
+		delete(d.again, id)
+		return
+	}
+	if d.again == nil {
+		d.again = make(map[record.PartitionID]retry)
+	}
+	pause := min(settleMax, max(settleMin, 2*d.again[id].pause))
+	d.again[id] = retry{now.Add(pause), pause}
+}
+
+// due lists the partitions whose records are to be acted on again.
+func (d *duty) due(now time.Time) (ids []record.PartitionID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, r := range d.again {
+		if !r.at.After(now) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, comparePartitions)
+	return ids
+}
+
+// resettle acts again on records that could not be acted on. It gives way to whoever acts on new ones.
+func (m *Manager) resettle() {
+	ids := m.duty.due(m.now())
+	if len(ids) == 0 || !m.acting.TryLock() {
+		return
+	}
+	defer m.acting.Unlock()
+	for _, id := range ids {
+		if err := m.reconcile(id, m.image()); err != nil {
+			m.opt.Logger.Debug("a record cannot be acted on yet", "partition", id.String(), "err", err)
+		}
+	}
 }
 
 func (d *duty) wait(id record.PartitionID, s *suspect) {
@@ -87,6 +144,7 @@ func (m *Manager) dutyLoop(ctx context.Context) {
 		case <-ticker.C:
 		}
 		m.tick()
+		m.resettle()
 	}
 }
 

@@ -268,7 +268,7 @@ func (f *fetcher) takePartition(seq int64, id record.PartitionID, a *kmsg.FetchR
 	after := time.Time{}
 	if err != nil {
 		f.m.opt.Logger.Warn("an answer of the leader was not taken", "leader", f.leader, "partition", id.String(), "err", err)
-		after = now.Add(retryMin)
+		after = now.Add(fo.p.backoff())
 	}
 	if again {
 		f.later(fo, after)

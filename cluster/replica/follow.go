@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"cordwood/fsm/partition"
 	"cordwood/logstore/record"
@@ -74,22 +75,33 @@ func (p *Partition) Answer(seq int64, a partition.Answer, batches []byte) (again
 	hw, start := a.Advance(p.log)
 	p.mu.Lock()
 	p.log.SetHighWatermark(hw)
-	p.fetch.retries = 0
 	p.mu.Unlock()
 	if err == nil && start > p.log.StartOffset() {
-		if e := p.log.RaiseStart(start); e != nil {
-			err = p.refused(e)
+		err = p.log.RaiseStart(start)
+		if err != nil {
+			err = p.broken(err)
 		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fetch.retries++; err == nil {
+		p.fetch.retries = 0
+		p.catchUp()
 	}
 	return len(batches) > 0 || p.log.StartOffset() != told || err != nil, err
 }
 
-// refused turns an error of the log into what the fetcher does: end the connection where the leader is at fault, else
-// note the failure and try again later.
+// refused turns an error over a leader's batches into what the fetcher does: end the connection where the leader is at
+// fault, else as broken.
 func (p *Partition) refused(err error) error {
 	if errors.Is(err, record.ErrCorruptBatch) || errors.Is(err, record.ErrShortBatch) || errors.Is(err, record.ErrNotContiguous) {
 		return fmt.Errorf("%w: partition %s: %w", errPeer, p.id, err)
 	}
+	return p.broken(err)
+}
+
+// broken notes a failure of this replica's own log, damage in it too; what passes is tried again later.
+func (p *Partition) broken(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fail(err)
@@ -100,7 +112,7 @@ func (p *Partition) refused(err error) error {
 func (p *Partition) cut(j partition.Judgement, a partition.Answer, do func() error) error {
 	end, hw, start := p.log.EndOffset(), p.log.HighWatermark(), p.log.StartOffset()
 	if err := do(); err != nil {
-		return p.refused(err)
+		return p.broken(err)
 	}
 	if j.Action == partition.ActReset {
 		p.mu.Lock()
@@ -127,6 +139,13 @@ func (p *Partition) quarantine(reason string) {
 	p.fetch.valid = false
 	p.mu.Unlock()
 	p.slog.Error("replica is quarantined: its bytes are kept, it fetches no more, an operator decides", "reason", reason)
+}
+
+// backoff is how long the partition waits after an answer that was not taken.
+func (p *Partition) backoff() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(retryMax, retryMin<<min(max(p.fetch.retries-1, 0), 10))
 }
 
 // Refused notes an error answer to request number seq; again says that the partition is to be named later.

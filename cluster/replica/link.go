@@ -211,6 +211,9 @@ func (l *link) name(m *Manager, fp *partition.FetchPartition, now time.Time) {
 	// have dropped it, or was told to do something else first.
 	if took := fp.FetchOffset > lp.fp.FetchOffset && fp.CurrentLeaderEpoch == lp.fp.CurrentLeaderEpoch; took {
 		lp.sentHW = min(lp.sentHW, fp.FetchOffset)
+		if fp.LogStartOffset < lp.sentStart {
+			lp.sentStart = -1 // told, but not taken over
+		}
 	} else {
 		lp.sentHW, lp.sentStart = -1, -1
 	}

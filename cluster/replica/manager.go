@@ -26,6 +26,8 @@ type Manager struct {
 	img atomic.Pointer[metadata.Image] // acted on
 	be  atomic.Int64                   // this process's broker epoch; 0 before Start
 
+	acting sync.Mutex // before all other locks: partitions are brought to their records by one at a time
+
 	mu       sync.RWMutex // a leaf lock
 	parts    map[record.PartitionID]*Partition
 	links    map[int32]*link

@@ -44,6 +44,7 @@ type collector struct {
 	start, hw, end, size, isr, replicas, epoch                  *prometheus.Desc
 	hosted, leading, under, underMin, offline, quarantined      *prometheus.Desc
 	truncated, isrChanges, dropped, storageFree, storageOffline *prometheus.Desc
+	raised                                                      *prometheus.Desc
 }
 
 func (m *Manager) register(r prometheus.Registerer) error {
@@ -68,6 +69,7 @@ func (m *Manager) register(r prometheus.Registerer) error {
 		quarantined:    d("replicas_quarantined", "Replicas on this node that wait for an operator."),
 		truncated:      d("truncated_records_total", "Records cut from followers' logs; below_hw=true may have been committed, after a flagged election.", "below_hw"),
 		isrChanges:     d("isr_changes_total", "ISR changes of partitions while they were led here.", "change"),
+		raised:         d("produce_acks_raised_total", "Batches whose topic waits for more acknowledgement than their producer asked for, by topic, while hosted here.", "topic"),
 		dropped:        d("metrics_dropped_series", "Partitions without series of their own, because there are too many."),
 		storageFree:    d("storage_free_bytes", "Free bytes of the log directory's file system.", "dir"),
 		storageOffline: d("storage_state", "State of the log directory: 0 serves, 1 full, 2 offline.", "dir"),
@@ -85,8 +87,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	parts := c.m.all()
 	single := len(parts) <= seriesMax
 	var leading, under, underMin, failed, quarantined int
+	raised := make(map[string]int64)
 	for _, p := range parts {
 		p.mu.Lock()
+		if p.raised > 0 {
+			raised[p.topic] += p.raised
+		}
 		rec, leads := p.rec, p.leader != nil
 		if p.failed != nil {
 			failed++
@@ -114,6 +120,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.underMin, float64(underMin))
 	gauge(c.offline, float64(failed))
 	gauge(c.quarantined, float64(quarantined))
+	if len(raised) <= seriesMax {
+		for topic, n := range raised {
+			ch <- prometheus.MustNewConstMetric(c.raised, prometheus.CounterValue, float64(n), topic)
+		}
+	}
 	dropped := 0
 	if !single {
 		dropped = len(parts)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cordwood/fsm/metadata"
@@ -53,6 +54,8 @@ type Partition struct {
 	opt   partition.Options
 	slog  *slog.Logger
 
+	minAcks atomic.Int32 // the weakest acknowledgement that the topic accepts
+
 	writing sync.Mutex
 	log     *logstore.Log
 
@@ -67,7 +70,10 @@ type Partition struct {
 	quarantined string      // why; empty: not
 	failed      error       // the log refuses work: directory offline or damage
 	watched     bool        // in the node's tick set
+	raised      int64       // batches that wait for more than their producer asked for
 	owesReport  bool        // once the log is on disk
+	owesMarker  bool        // a change of rule waits for it
+	unsettled   bool        // rec was not acted on to the end: the log refused for now
 	fetch       fetchState
 	flushing    flushState // under the node's flushPool.mu
 }
@@ -90,11 +96,16 @@ func newPartition(n node, id record.PartitionID, topic string, me int32, be int6
 }
 
 // View acts on the partition's present record (nil: it is no more), by its difference to the one acted on before.
-// gone says that this node is no replica any more. An error leaves the partition idle: its log failed.
+// gone says that this node is no replica any more. An error leaves the partition idle: its log failed for good, or
+// refused for now, and then the next View begins anew.
 func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 	now := p.node.now()
+	p.countFrom(rec)
 	p.mu.Lock()
 	old := p.rec
+	if p.unsettled {
+		old = nil
+	}
 	t := partition.Decide(old, rec, p.me, p.be, p.log)
 	if t.NewEpoch {
 		p.step(partition.RoleIdle) // at once, also before a write in flight has ended
@@ -104,14 +115,7 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 	// An office in which nothing was written left its epoch behind: no record of the next leader may be held against it.
 	vacant := t.Role == partition.RoleFollow && p.log.LastEpoch() != partition.EpochBefore(p.log.EndOffset(), p.log)
 	if !t.NewEpoch && !t.Loss && !t.TakeOffice && !vacant && t.Role != partition.RoleGone {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.rec, p.role = rec, t.Role
-		if p.leader != nil {
-			p.node.resized(len(rec.ISR) - len(old.ISR))
-			p.apply(p.leader.OnView(rec, p.node.brokers(), p.log, now))
-		}
-		return false, nil
+		return false, p.amend(old, rec, t.Role, now)
 	}
 
 	p.writing.Lock()
@@ -121,32 +125,112 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 			p.slog.Warn("a flagged election ended the claims of this replica", "lossEpoch", t.LossEpoch, "highWatermark", t.LossHW)
 		}
 	}
+	leso := p.log.EndOffset()
 	if err == nil && t.TakeOffice {
-		err = p.log.BecomeLeader(rec.LeaderEpoch)
+		err = p.enter(rec)
 	}
 	if err == nil && vacant {
 		err = p.log.Truncate(p.log.EndOffset())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rec, p.role = rec, t.Role
+	p.rec, p.role, p.unsettled = rec, t.Role, err != nil
 	switch {
 	case t.Role == partition.RoleGone:
 		return true, nil
 	case err != nil:
+		p.role = partition.RoleIdle
 		p.fail(err)
 		return false, fmt.Errorf("partition %s in leader epoch %d: %w", p.id, rec.LeaderEpoch, err)
 	case t.TakeOffice && p.failed == nil:
-		p.lead(rec, now)
+		p.lead(rec, leso, now)
 	case t.NewEpoch:
 		p.volunteer()
 	}
+	p.catchUp()
 	return false, nil
 }
 
-// lead takes office. The caller holds mu and writing.
-func (p *Partition) lead(rec *metadata.Partition, now time.Time) {
-	l, e := partition.NewLeader(p.me, p.be, rec, p.log.EndOffset(), p.node.brokers(), p.log, p.opt, now)
+// countFrom tells the log whether its copy counts from disk by rec: cuts are durable then, and what may follow them.
+func (p *Partition) countFrom(rec *metadata.Partition) {
+	if rec == nil {
+		return
+	}
+	if c := p.log.Config(); c.Disk != fromDisk(rec) {
+		c.Disk = fromDisk(rec)
+		p.log.SetConfig(c)
+	}
+}
+
+// fromDisk says that copies count from disk, in a change to that too.
+func fromDisk(rec *metadata.Partition) bool {
+	return rec.Durability == metadata.DurabilityDisk || rec.Durability == metadata.DurabilityMemoryToDisk
+}
+
+// amend takes over a record that changes neither epoch nor role.
+func (p *Partition) amend(old, rec *metadata.Partition, role partition.Role, now time.Time) error {
+	p.mu.Lock()
+	p.rec, p.role = rec, role
+	if p.leader != nil {
+		p.node.resized(len(rec.ISR) - len(old.ISR))
+		p.apply(p.leader.OnView(rec, p.node.brokers(), p.log, now))
+	}
+	p.catchUp()
+	owes := p.owesMarker
+	p.mu.Unlock()
+	if owes {
+		return p.mark(now)
+	}
+	return nil
+}
+
+// enter enters rec's epoch in the log, with its marker where one is needed. The caller holds writing.
+func (p *Partition) enter(rec *metadata.Partition) error {
+	if err := p.log.BecomeLeader(rec.LeaderEpoch); err != nil {
+		return err
+	}
+	if !partition.NeedsMarker(rec, p.log) {
+		return nil
+	}
+	_, err := p.log.AppendMarker(rec.LeaderEpoch)
+	return err
+}
+
+// mark appends the marker that a change asks for in the midst of an office.
+func (p *Partition) mark(now time.Time) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	leader := p.leader
+	p.mu.Unlock()
+	if leader == nil {
+		return nil
+	}
+	_, err := p.log.AppendMarker(leader.Epoch())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil:
+		p.fail(err)
+		return fmt.Errorf("partition %s in leader epoch %d: %w", p.id, leader.Epoch(), err)
+	case p.leader == leader:
+		p.owesMarker = false
+		p.apply(leader.OnMarker(p.node.brokers(), p.log, now))
+		p.notifyFollowers()
+	}
+	return nil
+}
+
+// catchUp brings to disk what a follower has there in memory only, where copies count from disk. The caller holds mu.
+func (p *Partition) catchUp() {
+	if p.role == partition.RoleFollow && p.failed == nil && partition.Position(p.rec, p.log) < p.log.EndOffset() {
+		p.node.flush(p)
+	}
+}
+
+// lead takes office; the log ended at leso before its marker. The caller holds mu and writing.
+func (p *Partition) lead(rec *metadata.Partition, leso int64, now time.Time) {
+	l, e := partition.NewLeader(p.me, p.be, rec, leso, p.node.brokers(), p.log, p.opt, now)
 	p.leader = l
 	p.log.SetHighWatermark(l.HighWatermark())
 	p.apply(e)
@@ -162,7 +246,7 @@ func (p *Partition) step(to partition.Role) {
 	}
 	p.role = to
 	p.fetch = fetchState{}
-	p.owesReport = false
+	p.owesReport, p.owesMarker = false, false
 	p.waits.Fail(partition.ErrNotLeader, finish)
 	p.notify()
 	p.lowered()
@@ -187,6 +271,9 @@ func (p *Partition) apply(e partition.Effects) {
 	}
 	if e.Finish != nil {
 		p.node.finish(*e.Finish)
+	}
+	if e.Marker {
+		p.owesMarker = true // appended by mark, under writing
 	}
 	if e.Flush {
 		p.node.flush(p)
@@ -245,7 +332,7 @@ func (p *Partition) fail(err error) {
 	}
 	p.failed = err
 	p.step(partition.RoleIdle)
-	if errors.Is(err, record.ErrDamaged) || errors.Is(err, record.ErrCorruptBatch) {
+	if errors.Is(err, record.ErrDamaged) || errors.Is(err, record.ErrCorruptBatch) || errors.Is(err, record.ErrShortBatch) {
 		p.node.reportDamage(p, err.Error())
 	}
 }

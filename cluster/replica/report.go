@@ -51,7 +51,7 @@ func (p *Partition) volunteer() {
 
 // mayReport says that nobody leads in the epoch acted on and the log is to be trusted. The caller holds mu.
 func (p *Partition) mayReport() bool {
-	if p.rec == nil || p.role != partition.RoleIdle || p.rec.Leader != metadata.NoNode || p.failed != nil || p.quarantined != "" {
+	if p.rec == nil || p.role != partition.RoleIdle || p.rec.Leader != metadata.NoNode || p.failed != nil || p.unsettled || p.quarantined != "" {
 		return false
 	}
 	_, damaged := p.log.Damaged()

@@ -58,6 +58,8 @@ func (m *Manager) openAll(ctx context.Context, image *metadata.Image, reg Regist
 	if err != nil {
 		return err
 	}
+	m.acting.Lock()
+	defer m.acting.Unlock()
 	missing := make(map[record.PartitionID]bool, len(found.MissingHosted))
 	for _, id := range found.MissingHosted {
 		missing[id] = true
@@ -144,7 +146,7 @@ func (m *Manager) judge(id record.PartitionID, image *metadata.Image, class logs
 func (m *Manager) begin(id record.PartitionID, image *metadata.Image, class logstore.RestartClass, f *logstore.Found) error {
 	rec, t := image.Partition(id), image.TopicByID(id.Topic)
 	if f != nil && m.duty.waiting(id) == nil {
-		log, err := f.Open(m.opt.Config(t), f.Judge(class, disk(rec)))
+		log, err := f.Open(m.config(t, rec), f.Judge(class, disk(rec)))
 		if err != nil {
 			return fmt.Errorf("open the log of %s-%d: %w", t.Name, id.Partition, err)
 		}
@@ -159,9 +161,9 @@ func (m *Manager) repair(s *suspect, t *metadata.Topic, rec *metadata.Partition)
 	var log *logstore.Log
 	var err error
 	if s.found == nil {
-		log, err = m.opt.Dir.Create(t.Name, rec.ID, m.opt.Config(t))
+		log, err = m.opt.Dir.Create(t.Name, rec.ID, m.config(t, rec))
 	} else {
-		log, err = s.found.Open(m.opt.Config(t), s.judgement)
+		log, err = s.found.Open(m.config(t, rec), s.judgement)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the damaged log of %s-%d: %w", t.Name, rec.ID.Partition, err)

@@ -65,7 +65,7 @@ func handleProduce(h *Handlers, ctx context.Context, r *transport.Request) trans
 	if p.req.Acks == partition.AcksNone {
 		return p.unanswered(pending.Wait(ctx))
 	}
-	if p.req.Acks == 1 || ready(pending) {
+	if ready(pending) { // acks=1 too may wait: the topic may ask for more
 		return body(p.answer(pending.Wait(ctx)))
 	}
 	return transport.Response{FrameDone: true, Wait: func(ctx context.Context) transport.Response {
