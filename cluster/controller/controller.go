@@ -37,8 +37,9 @@ type Controller struct {
 	node    *node
 	machine *machine
 
-	ready    atomic.Bool // node.raft is set
-	hasState atomic.Bool // raft's store held something at start, or was bootstrapped
+	ready    atomic.Bool  // node.raft is set
+	hasState atomic.Bool  // raft's store held something at start, or was bootstrapped
+	founding atomic.Int32 // level at which this process founds the cluster; 0: it has founded none
 	reign    atomic.Pointer[reign]
 	applied  watch // wakes who waits for an index
 
@@ -217,7 +218,7 @@ func (c *Controller) self() answer {
 	a := answer{
 		Version: questionVersion, ClusterName: c.opt.ClusterName, NodeID: c.opt.NodeID, DirectoryID: c.opt.DirectoryID,
 		ClusterID: c.clusterID(), HasState: c.hasState.Load(), GossipAddress: c.opt.GossipAddress, RaftAddress: c.opt.RaftAdvertise,
-		Join: c.opt.Join,
+		Join: c.opt.Join, MaxLevel: metadata.LatestLevel,
 	}
 	if c.ready.Load() {
 		a.LastIndex, a.AppliedIndex = c.node.raft.LastIndex(), c.node.raft.AppliedIndex()

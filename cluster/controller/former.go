@@ -23,7 +23,9 @@ func (c *Controller) form() {
 		answers, seen := c.askPeers(c.ctx)
 		step, why := decideForming(formingFacts{Self: c.self(), Answers: answers, Seen: seen})
 		if step == formBootstrap {
-			c.log.Info("founding the cluster", "why", why)
+			level := foundingLevel(c.self(), answers)
+			c.log.Info("founding the cluster", "why", why, "level", level)
+			c.founding.Store(level)
 			if err := c.node.bootstrap(c.opt.RaftAdvertise, c.opt.DirectoryID); err != nil {
 				c.die(err)
 			}
@@ -46,6 +48,16 @@ func (c *Controller) form() {
 			return
 		}
 	}
+}
+
+// levelToFound is the level of the first command: what forming found, or, where a process before this one formed the
+// cluster and ended, what the nodes that answer now know.
+func (c *Controller) levelToFound() int32 {
+	if level := c.founding.Load(); level != 0 {
+		return level
+	}
+	answers, _ := c.askPeers(c.ctx)
+	return foundingLevel(c.self(), answers)
 }
 
 // askPeers puts the direct question to every peer that gossip shows alive, at once, and gives the answers with the

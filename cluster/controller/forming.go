@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"cordwood/fsm/metadata"
 )
 
 // formingStep is what a node without any raft state does next.
@@ -30,6 +32,25 @@ func joinSet(join []string) []string {
 	set := slices.Clone(join)
 	slices.Sort(set)
 	return slices.Compact(set)
+}
+
+// foundingLevel is the metadata level of a cluster that is being founded: the highest that every node of cluster.join
+// knows, as they have said themselves. A node that has not answered, or does not say, knows the lowest.
+func foundingLevel(self answer, answers []answer) int32 {
+	level := self.MaxLevel
+	for _, address := range joinSet(self.Join) {
+		if address == self.GossipAddress {
+			continue
+		}
+		known := metadata.MinLevel
+		for _, a := range answers {
+			if a.GossipAddress == address {
+				known = max(known, a.MaxLevel)
+			}
+		}
+		level = min(level, known)
+	}
+	return level
 }
 
 // decideForming says what a node that has no raft state does, and why. It is pure. One node founds the cluster: the one

@@ -1,10 +1,37 @@
 package controller
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+func TestAClusterIsFoundedAtALevelThatAllOfItsFoundersKnow(t *testing.T) {
+	node := func(gossip string, level int32) answer {
+		return answer{GossipAddress: gossip, Join: []string{"n1:1", "n2:1", "n3:1", "n1:1"}, MaxLevel: level}
+	}
+	self := node("n1:1", 3)
+	for _, c := range []struct {
+		name    string
+		self    answer
+		answers []answer
+		want    int32
+	}{
+		{"all know it", self, []answer{node("n2:1", 3), node("n3:1", 4)}, 3},
+		{"one knows less", self, []answer{node("n2:1", 3), node("n3:1", 2)}, 2},
+		{"one does not say", self, []answer{node("n2:1", 3), node("n3:1", 0)}, 1},
+		{"one has not answered", self, []answer{node("n2:1", 3)}, 1},
+		{"an outsider knows less", self, []answer{node("n2:1", 3), node("n3:1", 3), node("n9:1", 1)}, 3},
+		{"alone in the list", answer{GossipAddress: "n1:1", Join: []string{"n1:1"}, MaxLevel: 3}, nil, 3},
+		{"no list", answer{GossipAddress: "n1:1", MaxLevel: 3}, []answer{node("n2:1", 1)}, 3},
+	} {
+		require.Equal(t, c.want, foundingLevel(c.self, c.answers), c.name)
+	}
+	var old answer
+	require.NoError(t, json.Unmarshal([]byte(`{"version":1,"gossipAddress":"n3:1"}`), &old))
+	require.EqualValues(t, 1, foundingLevel(self, []answer{node("n2:1", 3), old}), "a binary before levels were told")
+}
 
 func TestOnlyTheSmallestOfACompleteJoinListFoundsTheCluster(t *testing.T) {
 	join := []string{"n1:1", "n2:1", "n3:1"}

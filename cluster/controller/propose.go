@@ -24,6 +24,9 @@ func (c *Controller) Propose(ctx context.Context, cmd metadata.Command) (metadat
 
 // apply is Propose for a reign that does not serve yet.
 func (c *Controller) apply(ctx context.Context, cmd metadata.Command) (metadata.Result, error) {
+	if err := c.Image().CheckLevel(cmd); err != nil {
+		return metadata.Result{Err: err}, nil // refused here as by every node of the level, some of which could not read it
+	}
 	data, err := metadata.EncodeCommand(cmd)
 	if err != nil {
 		return metadata.Result{}, fmt.Errorf("propose: %w", err)

@@ -105,7 +105,7 @@ func (r *reign) takeOffice() bool {
 	}
 	for r.c.Image().ClusterID() == "" {
 		// The id has the form that Kafka's have.
-		cmd := &metadata.SetCluster{ClusterID: record.NewTopicID().String(), Level: metadata.LatestLevel}
+		cmd := &metadata.SetCluster{ClusterID: record.NewTopicID().String(), Level: r.c.levelToFound()}
 		_, err := r.c.apply(r.ctx, cmd)
 		if err == nil && r.c.Image().ClusterID() != "" {
 			r.log.Info("cluster founded", "cluster", r.c.Image().ClusterID())

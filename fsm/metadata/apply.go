@@ -17,6 +17,9 @@ func (s *State) Step(index uint64, cmd Command) Result {
 }
 
 func (s *State) judge(index uint64, cmd Command) Result {
+	if err := CheckLevel(s.head.level, commandKinds[cmd.Kind()].level); err != nil {
+		return Result{Err: err}
+	}
 	switch c := cmd.(type) {
 	case *SetCluster:
 		return Result{Err: s.setCluster(c)}
@@ -52,6 +55,16 @@ func (s *State) judge(index uint64, cmd Command) Result {
 		return s.allocateProducerIDs(c)
 	case *SetLevel:
 		return Result{Err: s.setLevel(c)}
+	case *BeginElection:
+		return Result{Items: each(c.Elections, s.beginElection)}
+	case *ElectReported:
+		return Result{Items: each(c.Elections, s.electReported)}
+	case *Reassign:
+		return Result{Items: each(c.Items, s.reassign)}
+	case *EnterJoint:
+		return Result{Items: each(c.Items, s.enterJoint)}
+	case *FinishChange:
+		return Result{Items: each(c.Items, s.finishChange)}
 	}
 	panic(fmt.Sprintf("metadata: command of unknown type %T", cmd))
 }

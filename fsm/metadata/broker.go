@@ -48,9 +48,11 @@ func (s *State) registerBroker(index uint64, c *RegisterBroker) Result {
 	case RestartLossyPower:
 		b.LossPower = b.Epoch
 	}
+	awaited := s.awaited([]int32{b.ID})
 	s.putBroker(&b)
 	s.brokerEvent(EventBrokerRegistered, b.ID, "broker epoch %d, restart class %s, version %s", b.Epoch, b.Class, b.Version)
 	s.withdraw([]int32{b.ID}, func(p *Partition, id int32) bool { return id == b.ID && lossCounts(p.Durability, b.Class) })
+	s.tellAwaited(awaited)
 	return Result{Epoch: b.Epoch, Class: b.Class}
 }
 
@@ -136,6 +138,11 @@ func earlierOf(old *Broker, c *RegisterBroker) []string {
 
 // fenceBrokers takes brokers out of every leadership and ISR, all their partitions in one command.
 func (s *State) fenceBrokers(c *FenceBrokers) []error {
+	named := make([]int32, len(c.Brokers))
+	for i, be := range c.Brokers {
+		named[i] = be.ID
+	}
+	awaited := s.awaited(named)
 	var gone []int32
 	errs := each(c.Brokers, func(be BrokerEpoch) error {
 		if err := s.checkEpoch(be); err != nil {
@@ -156,6 +163,7 @@ func (s *State) fenceBrokers(c *FenceBrokers) []error {
 		return nil
 	})
 	s.withdraw(gone, nothingLost)
+	s.tellAwaited(awaited)
 	return errs
 }
 

@@ -20,34 +20,40 @@ const (
 // ErrCorruptCommand says that bytes are no command of any version.
 var ErrCorruptCommand = errors.New("command is corrupt")
 
-// commandKinds lists what this binary reads: the newest version of every kind, and an empty command of it.
+// commandKinds lists what this binary reads: the newest version of every kind, the metadata level from which all of its
+// commands are known, and an empty command of it.
 var commandKinds = map[Kind]struct {
 	version uint16
+	level   int32
 	empty   func() Command
 }{
-	KindSetCluster:         {1, func() Command { return new(SetCluster) }},
-	KindRegisterBroker:     {1, func() Command { return new(RegisterBroker) }},
-	KindFenceBrokers:       {1, func() Command { return new(FenceBrokers) }},
-	KindUnfenceBroker:      {1, func() Command { return new(UnfenceBroker) }},
-	KindUnregisterBroker:   {1, func() Command { return new(UnregisterBroker) }},
-	KindCreateTopics:       {1, func() Command { return new(CreateTopics) }},
-	KindDeleteTopics:       {1, func() Command { return new(DeleteTopics) }},
-	KindCreatePartitions:   {1, func() Command { return new(CreatePartitions) }},
-	KindAlterTopicConfigs:  {1, func() Command { return new(AlterTopicConfigs) }},
-	KindAlterPartitions:    {1, func() Command { return new(AlterPartitions) }},
-	KindElect:              {1, func() Command { return new(Elect) }},
-	KindUnsafeElect:        {1, func() Command { return new(UnsafeElect) }},
-	KindCertify:            {1, func() Command { return new(Certify) }},
-	KindReplicaDamaged:     {1, func() Command { return new(ReplicaDamaged) }},
-	KindSetMinISR:          {1, func() Command { return new(SetMinISR) }},
-	KindAllocateProducerID: {1, func() Command { return new(AllocateProducerIDs) }},
-	KindSetLevel:           {1, func() Command { return new(SetLevel) }},
+	KindSetCluster:         {1, MinLevel, func() Command { return new(SetCluster) }},
+	KindRegisterBroker:     {1, MinLevel, func() Command { return new(RegisterBroker) }},
+	KindFenceBrokers:       {1, MinLevel, func() Command { return new(FenceBrokers) }},
+	KindUnfenceBroker:      {1, MinLevel, func() Command { return new(UnfenceBroker) }},
+	KindUnregisterBroker:   {1, MinLevel, func() Command { return new(UnregisterBroker) }},
+	KindCreateTopics:       {2, MinLevel, func() Command { return new(CreateTopics) }},
+	KindDeleteTopics:       {1, MinLevel, func() Command { return new(DeleteTopics) }},
+	KindCreatePartitions:   {1, MinLevel, func() Command { return new(CreatePartitions) }},
+	KindAlterTopicConfigs:  {2, MinLevel, func() Command { return new(AlterTopicConfigs) }},
+	KindAlterPartitions:    {1, MinLevel, func() Command { return new(AlterPartitions) }},
+	KindElect:              {1, MinLevel, func() Command { return new(Elect) }},
+	KindUnsafeElect:        {1, MinLevel, func() Command { return new(UnsafeElect) }},
+	KindCertify:            {1, MinLevel, func() Command { return new(Certify) }},
+	KindReplicaDamaged:     {1, MinLevel, func() Command { return new(ReplicaDamaged) }},
+	KindSetMinISR:          {1, MinLevel, func() Command { return new(SetMinISR) }},
+	KindAllocateProducerID: {1, MinLevel, func() Command { return new(AllocateProducerIDs) }},
+	KindSetLevel:           {1, MinLevel, func() Command { return new(SetLevel) }},
+	KindBeginElection:      {1, QuorumLevel, func() Command { return new(BeginElection) }},
+	KindElectReported:      {1, QuorumLevel, func() Command { return new(ElectReported) }},
+	KindReassign:           {1, QuorumLevel, func() Command { return new(Reassign) }},
+	KindEnterJoint:         {1, QuorumLevel, func() Command { return new(EnterJoint) }},
+	KindFinishChange:       {1, QuorumLevel, func() Command { return new(FinishChange) }},
 }
 
 // EncodeCommand writes a command for the raft log.
 func EncodeCommand(cmd Command) ([]byte, error) {
-	k, ok := commandKinds[cmd.Kind()]
-	if !ok {
+	if _, ok := commandKinds[cmd.Kind()]; !ok {
 		return nil, fmt.Errorf("encode command of kind %d: no such kind", cmd.Kind())
 	}
 	body, err := json.Marshal(cmd)
@@ -57,8 +63,20 @@ func EncodeCommand(cmd Command) ([]byte, error) {
 	out := make([]byte, 0, commandHeader+len(body))
 	out = append(out, commandFormat)
 	out = binary.BigEndian.AppendUint16(out, uint16(cmd.Kind()))
-	out = binary.BigEndian.AppendUint16(out, k.version)
+	out = binary.BigEndian.AppendUint16(out, writtenVersion(cmd))
 	return append(out, body...), nil
+}
+
+// writtenVersion is the oldest version of its kind that holds a command, so that what a binary of an older level can apply
+// is written as it reads it, and the rest is known to it as newer.
+func writtenVersion(cmd Command) uint16 {
+	switch cmd.Kind() {
+	case KindCreateTopics, KindAlterTopicConfigs:
+		if NeedsLevel(cmd) >= QuorumLevel {
+			return 2
+		}
+	}
+	return 1
 }
 
 // DecodeCommand reads a command of the raft log. The error is ErrNewerVersion where a newer binary wrote it, and

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -59,6 +60,16 @@ func drawCommand(t *rapid.T, kind Kind) Command {
 		return drawn[AllocateProducerIDs](t)
 	case KindSetLevel:
 		return drawn[SetLevel](t)
+	case KindBeginElection:
+		return drawn[BeginElection](t)
+	case KindElectReported:
+		return drawn[ElectReported](t)
+	case KindReassign:
+		return drawn[Reassign](t)
+	case KindEnterJoint:
+		return drawn[EnterJoint](t)
+	case KindFinishChange:
+		return drawn[FinishChange](t)
 	}
 	t.Fatalf("kind %d has no generator", kind)
 	return nil
@@ -117,8 +128,11 @@ func TestWhatANewerVersionWroteIsToldFromDamage(t *testing.T) {
 	require.ErrorContains(t, err, "written by a newer version of Cordwood")
 }
 
-// samples is one command of every kind, with every field set.
-func samples() []Command {
+// samples is one command of every kind, with every field set, by the level that first wrote it so.
+func samples(level int32) []Command {
+	if level == QuorumLevel {
+		return quorumSamples()
+	}
 	id := record.TopicID{1, 2, 3}
 	p := record.PartitionID{Topic: id, Partition: 4}
 	be := BrokerEpoch{ID: 2, Epoch: 17}
@@ -145,43 +159,96 @@ func samples() []Command {
 	}
 }
 
-// TestCommandsOfEveryLandedFormatAreRead compares with a file that never changes: a cluster's log may hold any of it. A new
-// field or kind gets a new version and a new file.
-func TestCommandsOfEveryLandedFormatAreRead(t *testing.T) {
-	const file = "testdata/commands-1.txt"
-	var lines []string
-	for _, cmd := range samples() {
-		b, err := EncodeCommand(cmd)
-		require.NoError(t, err)
-		lines = append(lines, hex.EncodeToString(b[:commandHeader])+" "+string(b[commandHeader:]))
-	}
-	if *write {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
-	}
-	raw, err := os.ReadFile(file)
-	require.NoError(t, err)
-	golden := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	require.Equal(t, golden, lines)
-	seen := map[Kind]bool{}
-	for _, line := range golden {
-		head, body, _ := strings.Cut(line, " ")
-		b, err := hex.DecodeString(head)
-		require.NoError(t, err)
-		cmd, err := DecodeCommand(append(b, body...))
-		require.NoError(t, err, line)
-		seen[cmd.Kind()] = true
-	}
-	for _, k := range allKinds() {
-		require.True(t, seen[k], "kind %d is not in %s", k, file)
+// quorumSamples is what level 2 brought: new kinds, and new fields in newer versions of old ones.
+func quorumSamples() []Command {
+	id := record.TopicID{1, 2, 3}
+	p := record.PartitionID{Topic: id, Partition: 4}
+	be := BrokerEpoch{ID: 2, Epoch: 17}
+	req := RequestID{0xab}
+	return []Command{
+		&CreateTopics{Topics: []NewTopic{{ID: id, Name: "n", Assignment: [][]int32{{1, 2}}, Rule: RuleQuorum, Durability: DurabilityDisk, Recovery: RecoverManual, MinISR: 1, Forced: true}}, Request: req},
+		&AlterTopicConfigs{Topics: []TopicConfigChange{{Topic: id, Rule: RuleQuorum, Durability: DurabilityDisk, Forced: true}}, Request: req},
+		&BeginElection{Elections: []ElectionStart{{Partition: p, LeaderEpoch: 3, Leader: 2}}},
+		&ElectReported{Elections: []ReportedElection{{Partition: p, LeaderEpoch: 3, Leader: be, Voters: []ReplicaReport{{Broker: be, LastEpoch: 2, End: 9, HW: 8}}}}},
+		&Reassign{Items: []Reassignment{{Partition: p, PartitionEpoch: 5, Target: []int32{2, 3}}, {Partition: p, PartitionEpoch: AnyPartitionEpoch}}, Request: req},
+		&EnterJoint{Items: []JointEntry{{Partition: p, PartitionEpoch: 5}}},
+		&FinishChange{Items: []Finish{{Partition: p, Leader: 2, LeaderBrokerEpoch: 17, LeaderEpoch: 3, PartitionEpoch: 5, Point: 9, Evidence: []Evidence{{Broker: be, Offset: 10}}}}},
 	}
 }
 
+// TestCommandsOfEveryLandedFormatAreRead compares with files that never change: a cluster's log may hold any of it, and a
+// binary of the level reads no more. A new field or kind gets a new version and a new file.
+func TestCommandsOfEveryLandedFormatAreRead(t *testing.T) {
+	seen := map[Kind]bool{}
+	for level := MinLevel; level <= LatestLevel; level++ {
+		file := fmt.Sprintf("testdata/commands-%d.txt", level)
+		var lines []string
+		for _, cmd := range samples(level) {
+			b, err := EncodeCommand(cmd)
+			require.NoError(t, err)
+			require.Equal(t, level, NeedsLevel(cmd))
+			lines = append(lines, hex.EncodeToString(b[:commandHeader])+" "+string(b[commandHeader:]))
+		}
+		if *write {
+			require.NoError(t, os.MkdirAll("testdata", 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+		}
+		golden := commandFile(t, file)
+		require.Equal(t, golden, lines)
+		for _, line := range golden {
+			seen[readLine(t, line).Kind()] = true
+		}
+	}
+	for _, k := range allKinds() {
+		require.True(t, seen[k], "kind %d is in no file", k)
+	}
+}
+
+// commandFile gives the lines of a file of commands: the header in hexadecimal digits, then the body.
+func commandFile(t testing.TB, file string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSpace(string(raw)), "\n")
+}
+
+func readLine(t testing.TB, line string) Command {
+	t.Helper()
+	head, body, _ := strings.Cut(line, " ")
+	b, err := hex.DecodeString(head)
+	require.NoError(t, err)
+	cmd, err := DecodeCommand(append(b, body...))
+	require.NoError(t, err, line)
+	return cmd
+}
+
+// TestALogOfLevelOneGivesWhatABinaryOfLevelOneMadeOfIt replays a log that a binary of level 1 wrote, with registrations,
+// losses, elections, damage and refusals, and compares the state, byte for byte, with what that binary had then: while
+// both kinds of nodes are in one cluster their metadata may not differ.
+func TestALogOfLevelOneGivesWhatABinaryOfLevelOneMadeOfIt(t *testing.T) {
+	before, err := os.ReadFile("testdata/level-1-before")
+	require.NoError(t, err)
+	want, err := os.ReadFile("testdata/level-1-after")
+	require.NoError(t, err)
+	s, err := DecodeState(bytes.NewReader(before))
+	require.NoError(t, err)
+	for _, line := range commandFile(t, "testdata/level-1-log.txt") {
+		cmd := readLine(t, line)
+		again, err := EncodeCommand(cmd)
+		require.NoError(t, err)
+		require.Equal(t, line, hex.EncodeToString(again[:commandHeader])+" "+string(again[commandHeader:]))
+		s.Apply(s.Index()+1, cmd)
+	}
+	require.Equal(t, string(want), string(encoded(t, s)))
+}
+
 func FuzzDecodeCommand(f *testing.F) {
-	for _, cmd := range samples() {
-		b, err := EncodeCommand(cmd)
-		require.NoError(f, err)
-		f.Add(b)
+	for level := MinLevel; level <= LatestLevel; level++ {
+		for _, cmd := range samples(level) {
+			b, err := EncodeCommand(cmd)
+			require.NoError(f, err)
+			f.Add(b)
+		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		cmd, err := DecodeCommand(b)
@@ -195,8 +262,10 @@ func FuzzDecodeCommand(f *testing.F) {
 		twice, err := EncodeCommand(again)
 		require.NoError(t, err)
 		require.Equal(t, string(out), string(twice))
-		w := newWorld(t, 1, 2, 3)
-		w.topic("a", 2, []int32{1, 2, 3})
-		w.apply(cmd) // whatever it says, the invariants hold
+		for level := MinLevel; level <= LatestLevel; level++ { // whatever it says, the invariants hold
+			w := newWorldOf(t, level, 1, 2, 3)
+			w.topic("a", 2, []int32{1, 2, 3})
+			w.apply(cmd)
+		}
 	})
 }

@@ -112,7 +112,7 @@ type NewTopic struct {
 	Durability Durability        `json:"durability"`
 	Recovery   RecoveryPolicy    `json:"recovery"`
 	MinISR     int32             `json:"minISR"`
-	// Forced takes what is refused for good reason: the quorum rule with two replicas.
+	// Forced takes what is legal but not wise: the quorum rule with two replicas. From level 2.
 	Forced bool `json:"forced,omitempty"`
 }
 
@@ -155,6 +155,8 @@ type TopicConfigChange struct {
 	// Durability begins the change to another durability on all partitions; the present one aborts a change that is under
 	// way, empty leaves it. From level 2.
 	Durability Durability `json:"durability,omitempty"`
+	// Forced takes what is legal but not wise: the quorum rule with two replicas. From level 2.
+	Forced bool `json:"forced,omitempty"`
 }
 
 // AlterTopicConfigs changes settings; each topic succeeds or fails by itself. A value is computed by the proposer, so

@@ -8,12 +8,12 @@ type Brokers func(id int32) *Broker
 // ChooseLeader gives the best safe candidate of a partition without a leader, NoNode if there is none or elections of
 // its rule need reports: the first in the replica list that is in the ISR and may lead, else the first of the ELR.
 func ChooseLeader(p *Partition, broker Brokers) int32 {
-	for _, id := range slices.Concat(p.Replicas, p.NewReplicas) {
+	for _, id := range slices.Concat(p.Replicas, p.NewReplicas, p.Adding) {
 		if CheckCandidate(p, id, broker) == nil && slices.Contains(p.ISR, id) {
 			return id
 		}
 	}
-	for _, id := range slices.Concat(p.Replicas, p.NewReplicas) {
+	for _, id := range slices.Concat(p.Replicas, p.NewReplicas, p.Adding) {
 		if CheckCandidate(p, id, broker) == nil {
 			return id
 		}

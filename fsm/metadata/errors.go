@@ -24,7 +24,9 @@ var (
 	ErrHoldsReplicas       = errors.New("node still holds replicas")                    // INVALID_REQUEST 42
 	ErrNotEligible         = errors.New("no eligible leader")                           // ELIGIBLE_LEADERS_NOT_AVAILABLE 83
 	ErrElectionNotNeeded   = errors.New("the leader is the preferred one")              // ELECTION_NOT_NEEDED 84
-	ErrLevel               = errors.New("a node does not understand this level")        // INVALID_UPDATE_VERSION 95
+	ErrLevel               = errors.New("metadata level does not fit")                  // INVALID_UPDATE_VERSION 95
+	ErrNoReassignment      = errors.New("no reassignment is under way")                 // NO_REASSIGNMENT_IN_PROGRESS 85
+	ErrChangeUnderWay      = errors.New("another change of the partition is under way") // REASSIGNMENT_IN_PROGRESS 60
 	ErrNotController       = errors.New("this node is not the controller")              // NOT_CONTROLLER 41
 	ErrNoController        = errors.New("no controller is known")                       // COORDINATOR_NOT_AVAILABLE-like; retriable
 	ErrOutcomeUnknown      = errors.New("the command may or may not have been applied") // REQUEST_TIMED_OUT 7

@@ -19,6 +19,17 @@ const (
 	EventBrokerDraining     = "BrokerDraining"
 	EventBrokerUnregistered = "BrokerUnregistered"
 	EventLevel              = "LevelFinalised"
+
+	EventRuleBegun          = "RuleChangeBegun"
+	EventRuleFinished       = "RuleChangeFinished"
+	EventRuleAborted        = "RuleChangeAborted"
+	EventDurabilityBegun    = "DurabilityChangeBegun"
+	EventDurabilityFinished = "DurabilityChangeFinished"
+	EventDurabilityAborted  = "DurabilityChangeAborted"
+	EventReassignBegun      = "ReassignmentBegun"
+	EventReassignJoint      = "ReassignmentJoint" // present and new replicas are both in force
+	EventReassigned         = "ReassignmentFinished"
+	EventReassignCancelled  = "ReassignmentCancelled"
 )
 
 // Event is something that the apply of a command decided and operators should see.

@@ -82,7 +82,7 @@ func (s *State) checkISR(p *Partition, leader int32, isr []BrokerEpoch) error {
 	hasLeader := false
 	for i, m := range isr {
 		twice := slices.ContainsFunc(isr[:i], func(o BrokerEpoch) bool { return o.ID == m.ID })
-		assigned := slices.Contains(p.Replicas, m.ID) || p.Rule.ElectBy() == RuleISR && slices.Contains(p.Adding, m.ID)
+		assigned := p.votes(m.ID) || p.Rule.ElectBy() == RuleISR && slices.Contains(p.Adding, m.ID)
 		if twice || !assigned {
 			return refuse(ErrInvalidRequest, "node %d stands twice in the ISR or is not among replicas %v", m.ID, p.Replicas)
 		}
@@ -149,6 +149,11 @@ func (s *State) replicaDamaged(c *ReplicaDamaged) Result {
 		lost := func(id int32) bool { return id == b }
 		next := old.clone()
 		next.Member(b).Cert = -1
+		if s.head.level >= QuorumLevel {
+			// What a leader said of the log before the damage, and says late, is of another stay. Binaries of level 1 leave the
+			// old one, so that below the level this one does too.
+			next.Member(b).JoinPE = old.PartitionEpoch + 1
+		}
 		next.ISR = slices.DeleteFunc(next.ISR, lost)
 		next.ELR = elr(old, next, lost)
 		if next.Leader == b {
@@ -170,13 +175,24 @@ func (s *State) setMinISR(c *SetMinISR) error {
 	if err := checkPartitionEpoch(old, c.PartitionEpoch); err != nil {
 		return err
 	}
-	if err := checkMinISR(c.MinISR, len(old.Replicas)); err != nil {
+	if err := checkMinISR(c.MinISR, old.fewestReplicas()); err != nil {
 		return err
 	}
 	next := old.clone()
 	next.MinISR = c.MinISR
 	s.commit(old, next, nobodyLost, true)
 	return nil
+}
+
+// fewestReplicas is the size of the smaller of the sets that the partition has and may come to have.
+func (p *Partition) fewestReplicas() int {
+	n := len(p.Replicas)
+	for _, set := range [][]int32{p.NewReplicas, p.Adding} {
+		if len(set) > 0 {
+			n = min(n, len(set))
+		}
+	}
+	return n
 }
 
 func checkMinISR(minISR int32, replicas int) error {

@@ -37,6 +37,7 @@ var reasons = []struct {
 	{10, ErrUnknownPartition}, {11, ErrFencedLeaderEpoch}, {12, ErrInvalidUpdate}, {13, ErrIneligibleReplica},
 	{14, ErrStaleBrokerEpoch}, {15, ErrBrokerNotRegistered}, {16, ErrDuplicateBroker}, {17, ErrLateIncarnation},
 	{18, ErrHoldsReplicas}, {19, ErrNotEligible}, {20, ErrElectionNotNeeded}, {21, ErrLevel},
+	{22, ErrNoReassignment}, {23, ErrChangeUnderWay},
 }
 
 // storedRefusal is a refusal in a snapshot; number 0 is success.

@@ -83,6 +83,8 @@ func requestID(cmd Command) RequestID {
 		return c.Request
 	case *SetLevel:
 		return c.Request
+	case *Reassign:
+		return c.Request
 	}
 	return RequestID{}
 }

@@ -35,32 +35,6 @@ func SafetyOf(p *Partition, broker Brokers) Safety {
 // Safety gives the state of a partition of this image.
 func (i *Image) Safety(p *Partition) Safety { return SafetyOf(p, i.Broker) }
 
-func quorumCanElect(p *Partition, broker Brokers) bool {
-	trustedOnes := 0
-	for _, id := range p.Replicas {
-		if Trusted(p, id, broker) {
-			trustedOnes++
-		}
-	}
-	majority := trustedOnes >= len(p.Replicas)/2+1
-	last := p.Member(p.LastLeader)
-	lastLeader := last != nil && slices.Contains(p.Replicas, p.LastLeader) && broker(p.LastLeader) != nil && last.Cert >= broker(p.LastLeader).LossPower
-	return majority || lastLeader
-}
-
-// Trusted says that a replica's log is known to hold what it counted for: it was certified after its last restart that
-// may have lost bytes which count under the partition's durability.
-func Trusted(p *Partition, id int32, broker Brokers) bool {
-	m, b := p.Member(id), broker(id)
-	if m == nil || b == nil {
-		return false
-	}
-	if p.Durability == DurabilityDisk {
-		return m.Cert >= b.LossMedia
-	}
-	return m.Cert >= b.LossPower
-}
-
 // MissingReports names the replicas that wait-all still waits for: not registered, or no report of the present broker
 // epoch among reports.
 func MissingReports(p *Partition, reports []ReplicaReport, broker Brokers) []int32 {
@@ -101,8 +75,7 @@ func compareReports(p *Partition, a, b ReplicaReport, broker Brokers) int {
 		return 0
 	}
 	return cmp.Or(
-		cmp.Compare(a.LastEpoch, b.LastEpoch),
-		cmp.Compare(a.End, b.End),
+		compareLogs(a, b),
 		cmp.Compare(trust(a.Broker.ID), trust(b.Broker.ID)),
 		cmp.Compare(b.Broker.ID, a.Broker.ID),
 	)
@@ -138,7 +111,9 @@ func (s *State) unsafeElect(e UnsafeElection) error {
 func (s *State) checkUnsafe(p *Partition, e *UnsafeElection) error {
 	led := p.Leader != NoNode
 	changing := len(p.NewReplicas) > 0 || len(p.Adding) > 0
-	safeNow := ChooseLeader(p, s.head.Broker) != NoNode
+	byQuorum := p.Rule.ElectBy() == RuleQuorum
+	_, reported, _ := ChooseReported(p, e.Reports, s.head.Broker)
+	safeNow := reported || ChooseLeader(p, s.head.Broker) != NoNode
 	canWait := SafetyOf(p, s.head.Broker) != OfflineUnsafe
 	switch {
 	case led:
@@ -149,6 +124,8 @@ func (s *State) checkUnsafe(p *Partition, e *UnsafeElection) error {
 		return refuse(ErrInvalidRequest, "the replica set is being changed")
 	case safeNow:
 		return refuse(ErrElectionNotNeeded, "a safe leader can be elected")
+	case canWait && !e.Forced && byQuorum:
+		return refuse(ErrNotEligible, "a majority of replicas %v, or the last leader, may come back", p.Replicas)
 	case canWait && !e.Forced:
 		return refuse(ErrNotEligible, "ISR %v and ELR %v may come back", p.ISR, p.ELR)
 	}

@@ -152,6 +152,17 @@ func parseAcks(v string) (int16, bool) {
 	return int16(n), err == nil && n >= 0 && v == strconv.FormatInt(n, 10)
 }
 
+// minAcks is the weakest acknowledgement that a topic's own settings ask for: -1 all, 0 none or not set.
+func minAcks(configs map[string]string) int16 {
+	s, _ := LookupSetting(SettingMinAcks)
+	v, err := s.Parse(configs[SettingMinAcks])
+	if err != nil {
+		return 0
+	}
+	n, _ := parseAcks(v)
+	return n
+}
+
 func notZero(v string) error {
 	if v == "0" {
 		return errors.New("must be -1 or from 1 to 9")

@@ -12,6 +12,9 @@ const MaxPartitions = 100_000
 
 // createTopic makes one topic and elects its first leaders.
 func (s *State) createTopic(n NewTopic) error {
+	if err := CheckLevel(s.head.level, n.NeedsLevel()); err != nil {
+		return err
+	}
 	if err := s.checkNewName(n.Name); err != nil {
 		return err
 	}
@@ -27,7 +30,10 @@ func (s *State) createTopic(n NewTopic) error {
 	}
 	model := Partition{Rule: n.Rule, Durability: n.Durability, Recovery: n.Recovery, MinISR: n.MinISR}
 	model.fillDefaults(factor)
-	if err := checkModel(&model, factor); err != nil {
+	if err := checkModel(&model, factor, n.Forced); err != nil {
+		return err
+	}
+	if err := checkMinAcks(n.Configs, factor); err != nil {
 		return err
 	}
 	t := &Topic{ID: n.ID, Name: n.Name, Configs: maps.Clone(n.Configs)}
@@ -63,18 +69,43 @@ func (p *Partition) fillDefaults(replicas int) {
 	}
 }
 
-// checkModel judges what all partitions of a topic share. Level 1 knows the ISR rule with copies that count in memory.
-func checkModel(p *Partition, replicas int) error {
-	if p.Rule != RuleISR {
-		return refuse(ErrInvalidConfig, "commit rule %q is not known at metadata level %d", p.Rule, MinLevel)
+// checkModel judges what all partitions of a topic share.
+func checkModel(p *Partition, replicas int, forced bool) error {
+	if err := checkRule(p.Rule); err != nil {
+		return err
 	}
-	if p.Durability != DurabilityMemory {
-		return refuse(ErrInvalidConfig, "commit durability %q is not known at metadata level %d", p.Durability, MinLevel)
+	if err := checkDurability(p.Durability); err != nil {
+		return err
+	}
+	if err := checkPair(p.Rule, replicas, forced); err != nil {
+		return err
 	}
 	if err := checkRecovery(p.Recovery); err != nil {
 		return err
 	}
 	return checkMinISR(p.MinISR, replicas)
+}
+
+// checkMinAcks refuses settings that ask for more copies than there are replicas.
+func checkMinAcks(configs map[string]string, replicas int) error {
+	if n := minAcks(configs); int(n) > replicas {
+		return refuse(ErrInvalidConfig, "min.acks is %d, the partition has %d replicas", n, replicas)
+	}
+	return nil
+}
+
+func checkRule(r CommitRule) error {
+	if r != RuleISR && r != RuleQuorum {
+		return refuse(ErrInvalidConfig, "commit.rule %q is neither %s nor %s", r, RuleISR, RuleQuorum)
+	}
+	return nil
+}
+
+func checkDurability(d Durability) error {
+	if d != DurabilityMemory && d != DurabilityDisk {
+		return refuse(ErrInvalidConfig, "commit.durability %q is neither %s nor %s", d, DurabilityMemory, DurabilityDisk)
+	}
+	return nil
 }
 
 func checkRecovery(r RecoveryPolicy) error {
@@ -110,7 +141,7 @@ func (s *State) checkAssignment(assignment [][]int32, factor int) error {
 }
 
 // newPartition makes the first record of a partition: its replicas that are alive hold everything there is, and the first
-// of them leads.
+// of them leads. Under either rule: nothing was committed yet, and the log of epoch 0 is empty everywhere.
 func (s *State) newPartition(id record.PartitionID, replicas []int32, model *Partition) *Partition {
 	p := model.clone()
 	p.ID = id
@@ -120,14 +151,18 @@ func (s *State) newPartition(id record.PartitionID, replicas []int32, model *Par
 	for _, r := range replicas {
 		b := s.head.Broker(r)
 		cert := int64(-1)
+		if b.MayLead() || s.head.level >= QuorumLevel {
+			cert = b.Epoch // an empty log is complete; binaries of level 1 leave out those that are away
+		}
 		if b.MayLead() {
-			cert = b.Epoch
 			p.ISR = append(p.ISR, r)
 		}
 		p.Members = append(p.Members, Replica{ID: r, Cert: cert})
 	}
 	slices.SortFunc(p.Members, func(a, b Replica) int { return int(a.ID) - int(b.ID) })
-	s.electSafe(p)
+	if len(p.ISR) > 0 {
+		p.setLeader(s.head.Broker(p.ISR[0]))
+	}
 	return p
 }
 
@@ -166,7 +201,8 @@ func (s *State) createPartitions(m MorePartitions) error {
 		return err
 	}
 	first := t.Partitions[0]
-	model := Partition{Rule: first.Rule.ElectBy(), Durability: first.Durability, Recovery: first.Recovery, MinISR: first.MinISR}
+	// What is being changed on the present partitions holds for the new ones from the start.
+	model := Partition{Rule: first.Rule.Target(), Durability: first.Durability.Target(), Recovery: first.Recovery, MinISR: first.MinISR}
 	t = s.ownTopic(m.Topic)
 	for i, replicas := range m.Assignment {
 		p := s.newPartition(record.PartitionID{Topic: m.Topic, Partition: int32(have + i)}, replicas, &model)
@@ -175,52 +211,5 @@ func (s *State) createPartitions(m MorePartitions) error {
 		s.pending.partitions[p.ID] = struct{}{}
 	}
 	s.pending.topics[m.Topic] = struct{}{}
-	return nil
-}
-
-// alterTopicConfigs sets and removes settings of one topic: all of it, or nothing.
-func (s *State) alterTopicConfigs(c TopicConfigChange) error {
-	t := s.head.TopicByID(c.Topic)
-	if t == nil {
-		return refuse(ErrUnknownTopicID, "topic id %s", c.Topic)
-	}
-	if c.Recovery != "" {
-		if err := checkRecovery(c.Recovery); err != nil {
-			return err
-		}
-	}
-	if c.MinISR != 0 {
-		for _, p := range t.Partitions {
-			if err := checkMinISR(c.MinISR, len(p.Replicas)); err != nil {
-				return err
-			}
-		}
-	}
-	t = s.ownTopic(c.Topic)
-	configs := maps.Clone(t.Configs)
-	if configs == nil {
-		configs = map[string]string{}
-	}
-	for _, k := range c.Remove {
-		delete(configs, k)
-	}
-	maps.Copy(configs, c.Set)
-	if len(configs) == 0 {
-		configs = nil
-	}
-	t.Configs = configs
-	s.pending.topics[c.Topic] = struct{}{}
-	for _, old := range slices.Clone(t.Partitions) {
-		next := old.clone()
-		if c.Recovery != "" && c.Recovery != old.Recovery {
-			next.Recovery = c.Recovery
-			s.putPartition(next)
-			old, next = next, next.clone()
-		}
-		if c.MinISR != 0 {
-			next.MinISR = c.MinISR
-			s.commit(old, next, nobodyLost, false)
-		}
-	}
 	return nil
 }

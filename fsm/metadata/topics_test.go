@@ -33,8 +33,11 @@ func TestANewTopicIsJudgedBeforeItExists(t *testing.T) {
 		"only fenced nodes":         {func(n *NewTopic) { n.Assignment = [][]int32{{4}} }, ErrInvalidAssignment},
 		"minimum above replicas":    {func(n *NewTopic) { n.MinISR = 4 }, ErrInvalidConfig},
 		"minimum below one":         {func(n *NewTopic) { n.MinISR = -1 }, ErrInvalidConfig},
-		"a rule of a later level":   {func(n *NewTopic) { n.Rule = RuleQuorum }, ErrInvalidConfig},
-		"durability of a later one": {func(n *NewTopic) { n.Durability = DurabilityDisk }, ErrInvalidConfig},
+		"a rule of a later level":   {func(n *NewTopic) { n.Rule = RuleQuorum }, ErrLevel},
+		"durability of a later one": {func(n *NewTopic) { n.Durability = DurabilityDisk }, ErrLevel},
+		"acks of a later one":       {func(n *NewTopic) { n.Configs = map[string]string{SettingMinAcks: "all"} }, ErrLevel},
+		"unknown rule":              {func(n *NewTopic) { n.Rule = RuleISRToQuorum }, ErrInvalidConfig},
+		"unknown durability":        {func(n *NewTopic) { n.Durability = DurabilityMemoryToDisk }, ErrInvalidConfig},
 		"unknown recovery policy":   {func(n *NewTopic) { n.Recovery = "hope" }, ErrInvalidConfig},
 	} {
 		n := good

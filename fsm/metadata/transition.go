@@ -54,11 +54,9 @@ func (s *State) commit(old, next *Partition, lost lostIn, force bool) {
 	next.ELR = elr(old, next, lost)
 	leaderGone := old.Leader != NoNode && next.Leader != old.Leader
 	if leaderGone {
-		next.LeaderEpoch = old.LeaderEpoch + 1
+		next.raiseEpoch(old)
 	}
-	changed := next.Leader != old.Leader || next.LeaderBrokerEpoch != old.LeaderBrokerEpoch ||
-		!slices.Equal(next.ISR, old.ISR) || !slices.Equal(next.ELR, old.ELR) || next.MinISR != old.MinISR
-	if !changed && !force {
+	if !force && !changes(old, next) {
 		return
 	}
 	next.PartitionEpoch = old.PartitionEpoch + 1
@@ -66,18 +64,17 @@ func (s *State) commit(old, next *Partition, lost lostIn, force bool) {
 	s.tellOffline(old, next)
 }
 
-// tellOffline notes that a partition lost its last leader, or its last safe candidate.
-func (s *State) tellOffline(old, next *Partition) {
-	now := SafetyOf(next, s.head.Broker)
-	if now == Online || now == SafetyOf(old, s.head.Broker) {
-		return
-	}
-	if now == Offline {
-		s.partitionEvent(EventPartitionOffline, next, NoNode, "no leader in epoch %d; waiting for one of ISR %v, ELR %v", next.LeaderEpoch, next.ISR, next.ELR)
-		return
-	}
-	s.partitionEvent(EventPartitionUnsafe, next, NoNode, "no leader in epoch %d, and no replica is known to have every committed record; recovery policy %s", next.LeaderEpoch, next.Recovery)
+// changes says that a record differs from the one before it in what raises the partition epoch. Certificates do not, and
+// neither does the recovery policy.
+func changes(old, next *Partition) bool {
+	leads := next.Leader != old.Leader || next.LeaderBrokerEpoch != old.LeaderBrokerEpoch || next.LeaderEpoch != old.LeaderEpoch
+	inSync := !slices.Equal(next.ISR, old.ISR) || !slices.Equal(next.ELR, old.ELR) || next.MinISR != old.MinISR
+	sets := !slices.Equal(next.Replicas, old.Replicas) || !slices.Equal(next.NewReplicas, old.NewReplicas) || !slices.Equal(next.Adding, old.Adding)
+	return leads || inSync || sets || next.Rule != old.Rule || next.Durability != old.Durability
 }
+
+// raiseEpoch starts a new leader epoch: of one record, however often it is asked for.
+func (p *Partition) raiseEpoch(old *Partition) { p.LeaderEpoch = old.LeaderEpoch + 1 }
 
 // withdraw takes brokers out of the ISR and the leadership of every partition they are replicas of, and elects the
 // successors that are safe in the same record.

@@ -14,7 +14,7 @@ const NoNode int32 = -1
 // finalised one. No command above the finalised level is proposed.
 const (
 	MinLevel    int32 = 1
-	LatestLevel int32 = 1
+	LatestLevel int32 = QuorumLevel
 )
 
 // CommitRule says when a record counts as committed and who may be elected (docs: the table of commit.rule).

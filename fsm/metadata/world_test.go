@@ -25,9 +25,13 @@ type world struct {
 	run   map[int32]*RegisterBroker // the process that runs on each node
 }
 
-func newWorld(t tb, brokers ...int32) *world {
+// newWorld is a cluster of level 1.
+func newWorld(t tb, brokers ...int32) *world { return newWorldOf(t, MinLevel, brokers...) }
+
+// newWorldOf is a cluster of a level, whose nodes know every level.
+func newWorldOf(t tb, level int32, brokers ...int32) *world {
 	w := &world{t: t, s: NewState(), index: 10, run: map[int32]*RegisterBroker{}}
-	require.NoError(t, w.apply(&SetCluster{ClusterID: "c", Level: 1}).Err)
+	require.NoError(t, w.apply(&SetCluster{ClusterID: "c", Level: level}).Err)
 	for _, id := range brokers {
 		w.register(id)
 		w.unfence(id)
@@ -69,7 +73,7 @@ func (w *world) restart(id int32, change func(*RegisterBroker)) Result {
 	w.t.Helper()
 	c := &RegisterBroker{Broker: Broker{
 		ID: id, Incarnation: fmt.Sprintf("i%d-%d", id, w.index), DirectoryID: fmt.Sprintf("d%d", id),
-		Listeners: map[string]Endpoint{"external": {Host: "n", Port: id}}, MinLevel: 1, MaxLevel: 1, Version: "test",
+		Listeners: map[string]Endpoint{"external": {Host: "n", Port: id}}, MinLevel: 1, MaxLevel: LatestLevel, Version: "test",
 	}, BootOK: true}
 	if last := w.run[id]; last != nil {
 		c.Earlier = []EarlierIncarnation{{ID: last.Broker.Incarnation, SameBoot: true}}

@@ -74,6 +74,8 @@ var kafkaErrors = []struct {
 	{metadata.ErrNotEligible, kerr.EligibleLeadersNotAvailable},
 	{metadata.ErrElectionNotNeeded, kerr.ElectionNotNeeded},
 	{metadata.ErrLevel, kerr.InvalidUpdateVersion},
+	{metadata.ErrNoReassignment, kerr.NoReassignmentInProgress},
+	{metadata.ErrChangeUnderWay, kerr.ReassignmentInProgress},
 	{metadata.ErrNotController, kerr.NotController},
 	{metadata.ErrNoController, kerr.NotController},
 	{metadata.ErrOutcomeUnknown, kerr.RequestTimedOut},

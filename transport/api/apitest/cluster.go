@@ -73,7 +73,7 @@ func (w *Cluster) Start(id int32) {
 func (w *Cluster) StartAt(id int32, at map[string]metadata.Endpoint) {
 	w.t.Helper()
 	res := w.must(w.Propose(context.Background(), &metadata.RegisterBroker{BootOK: true, Broker: metadata.Broker{
-		ID: id, Incarnation: fmt.Sprintf("i%d-%d", id, w.index), DirectoryID: fmt.Sprintf("d%d", id), MinLevel: 1, MaxLevel: 1, Version: "v0",
+		ID: id, Incarnation: fmt.Sprintf("i%d-%d", id, w.index), DirectoryID: fmt.Sprintf("d%d", id), MinLevel: 1, MaxLevel: metadata.LatestLevel, Version: "v0",
 		Listeners: at,
 	}}))
 	w.must(w.Propose(context.Background(), &metadata.UnfenceBroker{Broker: metadata.BrokerEpoch{ID: id, Epoch: res.Epoch}}))
