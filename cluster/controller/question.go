@@ -37,7 +37,7 @@ type answer struct {
 	RaftAddress   string   `json:"raftAddress"`   // name and port
 	Join          []string `json:"join"`
 	MaxLevel      int32    `json:"maxLevel,omitempty"` // highest metadata level that this binary knows; one that does not say knows 1
-	LastIndex     uint64   `json:"lastIndex"` // of raft's log
+	LastIndex     uint64   `json:"lastIndex"`          // of raft's log
 	AppliedIndex  uint64   `json:"appliedIndex"`
 }
 

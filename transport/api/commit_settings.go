@@ -94,6 +94,7 @@ func newTopicHolds(n *metadata.NewTopic, replicas int) error {
 			return err
 		}
 	}
+	n.Forced = n.Forced && n.Rule == metadata.RuleQuorum && replicas == 2
 	return twoReplicasForced(n.Rule, replicas, n.Forced)
 }
 
@@ -136,7 +137,20 @@ func (h *Handlers) alterRecords(t *metadata.Topic, change *metadata.TopicConfigC
 			return err
 		}
 	}
+	leaveOutInForce(t, change)
+	change.Forced = forced && change.Rule == metadata.RuleQuorum
 	return oneChange(t, change)
+}
+
+// leaveOutInForce drops from a change what every partition has already. It asks for nothing, and nodes of the first
+// metadata level could not read it.
+func leaveOutInForce(t *metadata.Topic, change *metadata.TopicConfigChange) {
+	if !slices.ContainsFunc(t.Partitions, func(p *metadata.Partition) bool { return p.Rule != change.Rule }) {
+		change.Rule = ""
+	}
+	if !slices.ContainsFunc(t.Partitions, func(p *metadata.Partition) bool { return p.Durability != change.Durability }) {
+		change.Durability = ""
+	}
 }
 
 // oneChange refuses a second change of rule or durability before anything is proposed, so that a request which only
