@@ -18,10 +18,6 @@ const FeatureLevel = "metadata.level"
 // upgradeOnly is the type of a feature update that never lowers.
 const upgradeOnly int8 = 1
 
-func handleListPartitionReassignments(_ *Handlers, _ context.Context, r *transport.Request) transport.Response {
-	return body(r.Body.(*kmsg.ListPartitionReassignmentsRequest).ResponseKind()) // nothing moves yet
-}
-
 func handleUnregisterBroker(h *Handlers, _ context.Context, r *transport.Request) transport.Response {
 	req := r.Body.(*kmsg.UnregisterBrokerRequest)
 	answer := func(err error) kmsg.Response {

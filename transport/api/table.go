@@ -55,6 +55,7 @@ func init() {
 		{key: kmsg.CreatePartitions, max: 3, handle: handleCreatePartitions},
 		{key: kmsg.ElectLeaders, max: 2, handle: handleElectLeaders},
 		{key: kmsg.IncrementalAlterConfigs, max: 1, handle: handleIncrementalAlterConfigs},
+		{key: kmsg.AlterPartitionAssignments, max: 1, handle: handleAlterPartitionReassignments},
 		{key: kmsg.ListPartitionReassignments, handle: handleListPartitionReassignments},
 		{key: kmsg.DescribeQuorum, max: 2, handle: handleDescribeQuorum},
 		{key: kmsg.AlterPartition, max: 3, internal: true, handle: handleAlterPartition},
