@@ -57,11 +57,13 @@ func threeNodes(t *testing.T) *fake {
 		at.Topic, at.TopicID = kmsg.StringPtr("orders"), [16]byte{1, 2, 3}
 		first := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		first.LeaderID, first.LeaderEpoch, first.Replicas, first.ISR = 1, 4, []int32{1, 2, 3}, []int32{1, 2}
-		first.UnknownTags = tagged(partitionTag, `{"partitionEpoch":7}`)
+		first.OfflineReplicas = []int32{3}
+		first.UnknownTags = tagged(partitionTag, `{"partitionEpoch":7,"minISR":2,"rule":"quorum","durability":"memory","recovery":"wait-all","trusted":[1,2],"lastLeader":1}`)
 		second := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-		second.Partition, second.LeaderID, second.LeaderEpoch, second.Replicas, second.ISR = 1, -1, 2, []int32{3, 1, 2}, []int32{3}
+		second.Partition, second.LeaderID, second.LeaderEpoch, second.Replicas, second.ISR = 1, -1, 2, []int32{3, 1, 2, 4}, []int32{3}
 		second.EligibleLeaderReplicas = []int32{1}
-		second.UnknownTags = tagged(partitionTag, `{"partitionEpoch":5}`)
+		second.OfflineReplicas = []int32{3}
+		second.UnknownTags = tagged(partitionTag, `{"partitionEpoch":5,"minISR":2,"rule":"quorum","durability":"memory","recovery":"wait-all","trusted":[1,2],"lastLeader":-1,"present":[3,1,2],"adding":[1,2,4]}`)
 		// One partition at a time, to show that cursors are followed.
 		if req.Cursor == nil {
 			at.Partitions = append(at.Partitions, first)
@@ -76,7 +78,7 @@ func threeNodes(t *testing.T) *fake {
 		resp := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
 		res := kmsg.NewDescribeConfigsResponseResource()
 		res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "orders"
-		for _, kv := range [][2]string{{"cleanup.policy", "delete"}, {"min.insync.replicas", "2"}, {"retention.ms", "604800000"}} {
+		for _, kv := range [][2]string{{"cleanup.policy", "delete"}, {"commit.durability", "memory"}, {"commit.rule", "quorum"}, {"min.acks", "all"}, {"min.insync.replicas", "2"}, {"recovery.policy", "wait-all"}, {"retention.ms", "604800000"}} {
 			c := kmsg.NewDescribeConfigsResponseResourceConfig()
 			c.Name, c.Value = kv[0], kmsg.StringPtr(kv[1])
 			res.Configs = append(res.Configs, c)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"cordwood/fsm/metadata"
 )
 
 // topicDone is what became of one topic in a command that changes topics.
@@ -21,8 +23,9 @@ type topicDone struct {
 	Partitions  int32  `json:"partitions,omitempty"`
 	Replication int16  `json:"replication,omitempty"`
 	MinISR      int    `json:"minIsr,omitempty"`
-	Error       string `json:"error,omitempty"` // name of the Kafka error
-	Message     string `json:"message,omitempty"`
+	commitView
+	Error   string `json:"error,omitempty"` // name of the Kafka error
+	Message string `json:"message,omitempty"`
 
 	err error
 }
@@ -40,18 +43,17 @@ func (v *topicsDoneView) table(w io.Writer, _ bool) {
 		}
 		return
 	}
-	fmt.Fprintln(w, "TOPIC\tSTATUS\tPARTITIONS\tREPLICAS\tMIN ISR")
+	fmt.Fprintln(w, "TOPIC\tSTATUS\tCOMMIT\tPARTITIONS\tREPLICAS\tMIN ISR")
 	for _, t := range v.Topics {
 		if t.err != nil {
-			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\n", t.Name, t.Status)
+			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\n", t.Name, t.Status)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", t.Name, t.Status, t.Partitions, t.Replication, minISRText(t))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", t.Name, t.Status, t.text(), t.Partitions, t.Replication, minISRText(t))
 	}
 	for _, t := range v.Topics {
-		if t.err == nil && t.Replication > 0 && t.MinISR > 0 {
-			fmt.Fprintf(w, "%s: acks=all waits for every replica in sync, %d or more of %d; takes writes with %s down\n",
-				t.Name, t.MinISR, t.Replication, count(int(t.Replication)-t.MinISR, "node"))
+		if t.err == nil && t.Promise != nil {
+			fmt.Fprintf(w, "%s: %s\n", t.Name, t.Promise.Sentence())
 		}
 	}
 }
@@ -106,11 +108,12 @@ func newTopicCreate(a *app) *cobra.Command {
 	var partitions int32
 	var replication int16
 	var configs []string
+	var commit commitFlags
 	var dryRun bool
 	cmd := &cobra.Command{Use: "create NAME...", Short: "Create topics", Args: takes(1, -1, "one or more topic names"),
-		Example: "  cordwood topic create orders -p 3 -r 3 -c retention.ms=86400000",
+		Example: "  cordwood topic create orders -p 3 -r 3 --acks quorum -c retention.ms=86400000",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			settings, err := keyValues("-c", configs)
+			settings, err := commit.with(configs)
 			if err != nil {
 				return err
 			}
@@ -124,6 +127,7 @@ func newTopicCreate(a *app) *cobra.Command {
 					c.Name, c.Value = s.key, kmsg.StringPtr(s.value)
 					t.Configs = append(t.Configs, c)
 				}
+				commit.forced(&t.UnknownTags)
 				req.Topics = append(req.Topics, t)
 			}
 			return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) { return c.createTopics(ctx, req) })
@@ -132,6 +136,7 @@ func newTopicCreate(a *app) *cobra.Command {
 	f.Int32VarP(&partitions, "partitions", "p", -1, "Number of partitions (default: the cluster's topics.partitions)")
 	f.Int16VarP(&replication, "replication", "r", -1, "Replicas of each partition (default: the cluster's topics.replication)")
 	f.StringArrayVarP(&configs, "config", "c", nil, "Setting of the topic, key=value; may be repeated")
+	commit.register(cmd)
 	f.BoolVar(&dryRun, "dry-run", false, "Only check")
 	return cmd
 }
@@ -165,10 +170,17 @@ func (c *client) createTopics(ctx context.Context, req *kmsg.CreateTopicsRequest
 		if t.TopicID != [16]byte{} {
 			d.ID = topicID(t.TopicID)
 		}
+		settings := map[string]string{}
 		for _, cfg := range t.Configs {
-			if cfg.Name == "min.insync.replicas" && cfg.Value != nil {
-				d.MinISR, _ = strconv.Atoi(*cfg.Value) // a node's own number
+			if cfg.Value != nil {
+				settings[cfg.Name] = *cfg.Value
 			}
+		}
+		d.MinISR, _ = strconv.Atoi(settings[metadata.SettingMinISR]) // a node's own number
+		d.commitView = commitOf(settings)
+		d.promise(d.MinISR, int(d.Replication), metadata.PartitionInfo{}, nil)
+		if t.ErrorCode == 0 && d.Replication == 1 && d.Durability == string(metadata.DurabilityMemory) {
+			c.app.note("hint:  %s has one replica in memory: a loss of power is answered by an election that is flagged as unsafe; --durability disk keeps what was acknowledged", d.Name)
 		}
 		if err := refused(t.Topic, t.ErrorCode, t.ErrorMessage); err != nil {
 			d.fail(err, t.ErrorCode)
@@ -195,17 +207,18 @@ func keyValues(flag string, args []string) ([]keyValue, error) {
 
 func newTopicAlter(a *app) *cobra.Command {
 	var sets, deletes []string
+	var commit commitFlags
 	var dryRun bool
 	cmd := &cobra.Command{Use: "alter NAME...", Short: "Change settings of topics", Args: takes(1, -1, "one or more topic names"),
 		ValidArgsFunction: a.completeTopics,
-		Example:           "  cordwood topic alter orders -c retention.ms=3600000 --delete-config segment.bytes",
+		Example:           "  cordwood topic alter orders --acks quorum\n  cordwood topic alter orders -c retention.ms=3600000 --delete-config segment.bytes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			settings, err := keyValues("-c", sets)
+			settings, err := commit.with(sets)
 			if err != nil {
 				return err
 			}
 			if len(settings)+len(deletes) == 0 {
-				return usage("say what to change: -c key=value or --delete-config key")
+				return usage("say what to change: --acks, --commit, --durability, --min-acks, -c key=value or --delete-config key")
 			}
 			req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 			req.ValidateOnly = dryRun
@@ -222,12 +235,14 @@ func newTopicAlter(a *app) *cobra.Command {
 					c.Name, c.Op = k, kmsg.IncrementalAlterConfigOpDelete
 					r.Configs = append(r.Configs, c)
 				}
+				commit.forced(&r.UnknownTags)
 				req.Resources = append(req.Resources, r)
 			}
 			return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) { return c.alterTopics(ctx, req) })
 		}}
 	f := cmd.Flags()
 	f.StringArrayVarP(&sets, "config", "c", nil, "Setting, key=value; may be repeated")
+	commit.register(cmd)
 	f.StringArrayVar(&deletes, "delete-config", nil, "Setting to give back to its default; may be repeated")
 	f.BoolVar(&dryRun, "dry-run", false, "Only check")
 	return cmd

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"cordwood/fsm/metadata"
 )
 
 // partitionView is one partition of topic describe.
@@ -28,12 +30,20 @@ type partitionView struct {
 	LogStartOffset int64            `json:"logStartOffset"` // -1: unknown, as without a leader
 	HighWatermark  int64            `json:"highWatermark"`  // -1: unknown
 	LogEndOffsets  map[string]int64 `json:"logEndOffsets"`  // by node id; a node whose end is unknown is absent
+	Transition     string           `json:"transition"`     // what is being changed: commit.rule, commit.durability, reassignment; empty: nothing
+	Target         []int32          `json:"target"`         // replicas that a reassignment leads to
+
+	offline []int32 // replicas whose nodes are not alive
+	info    metadata.PartitionInfo
 }
 
 // topicView is one topic of topic describe.
 type topicView struct {
-	Name       string            `json:"name"`
-	ID         string            `json:"id"`
+	Name string `json:"name"`
+	ID   string `json:"id"`
+	commitView
+	Transition string            `json:"transition"` // of its partitions, each once; empty: nothing is being changed
+	AckRaised  *int64            `json:"ackRaised,omitempty"`
 	Configs    map[string]string `json:"configs"`
 	Partitions []partitionView   `json:"partitions"`
 
@@ -52,10 +62,10 @@ func (v *topicsView) table(w io.Writer, wide bool) {
 		}
 		replicas := 0
 		for _, p := range t.Partitions {
-			replicas = max(replicas, len(p.Replicas))
+			replicas = max(replicas, len(p.present()))
 		}
-		fmt.Fprintf(w, "TOPIC %s   ID %s   PARTITIONS %d   REPLICAS %d   MIN ISR %s   CLEANUP %s\n", t.Name, t.ID, len(t.Partitions), replicas,
-			dash(t.Configs["min.insync.replicas"]), dash(t.Configs["cleanup.policy"]))
+		fmt.Fprintf(w, "TOPIC %s   ID %s   COMMIT %s   MIN ACKS %s   PARTITIONS %d   REPLICAS %d   MIN ISR %s   CLEANUP %s\n", t.Name, t.ID, t.text(), dash(t.MinAcks),
+			len(t.Partitions), replicas, dash(t.Configs["min.insync.replicas"]), dash(t.Configs["cleanup.policy"]))
 		if wide {
 			for _, k := range sortedKeys(t.Configs) {
 				fmt.Fprintf(w, "  %s=%s\n", k, t.Configs[k])
@@ -66,6 +76,7 @@ func (v *topicsView) table(w io.Writer, wide bool) {
 			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Partition, nodeName(p.Leader), p.LeaderEpoch, ids(p.Replicas), ids(p.ISR),
 				known(p.LogStartOffset), known(p.HighWatermark), p.ends(), p.status())
 		}
+		t.closing(w)
 	}
 }
 
@@ -98,13 +109,20 @@ func (p partitionView) ends() string {
 }
 
 func (p partitionView) status() string {
+	s := "ok"
 	switch {
 	case p.Leader < 0:
-		return "offline"
-	case len(p.ISR) < len(p.Replicas):
-		return "under-replicated"
+		s = "offline"
+	case len(p.ISR) < len(p.present()):
+		s = "under-replicated"
 	}
-	return "ok"
+	switch p.Transition {
+	case "":
+		return s
+	case changeReplicas:
+		return fmt.Sprintf("%s, moving to %s", s, ids(p.Target))
+	}
+	return s + ", changing " + p.Transition
 }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -148,6 +166,7 @@ func (c *client) describeTopics(ctx context.Context, names []string) ([]topicVie
 		if err := c.fillOffsets(ctx, &topics[i]); err != nil {
 			return nil, err
 		}
+		topics[i].fillPromise()
 	}
 	return topics, c.fillLogEnds(ctx, topics)
 }
@@ -211,13 +230,15 @@ func addTopic(out []topicView, t *kmsg.DescribeTopicPartitionsResponseTopic) ([]
 	for _, p := range t.Partitions {
 		v := partitionView{Partition: p.Partition, Leader: p.LeaderID, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: -1,
 			Replicas: orEmpty(p.Replicas), ISR: orEmpty(p.ISR), ELR: orEmpty(p.EligibleLeaderReplicas), LogStartOffset: -1, HighWatermark: -1, LogEndOffsets: map[string]int64{}}
-		var tag struct{ PartitionEpoch *int32 }
-		if _, err := privateTag(&p.UnknownTags, partitionTag, &tag); err != nil {
+		told, err := privateTag(&p.UnknownTags, partitionTag, &v.info)
+		if err != nil {
 			return nil, err
 		}
-		if tag.PartitionEpoch != nil {
-			v.PartitionEpoch = *tag.PartitionEpoch
+		if told {
+			v.PartitionEpoch = v.info.PartitionEpoch
 		}
+		v.offline = p.OfflineReplicas
+		v.Transition, v.Target = transitionOf(&v.info)
 		last.Partitions = append(last.Partitions, v)
 	}
 	slices.SortFunc(last.Partitions, func(a, b partitionView) int { return int(a.Partition - b.Partition) })

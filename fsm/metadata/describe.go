@@ -39,6 +39,7 @@ type PartitionInfo struct {
 	Rule           CommitRule     `json:"rule,omitempty"`
 	Durability     Durability     `json:"durability,omitempty"`
 	Recovery       RecoveryPolicy `json:"recovery,omitempty"`
+	Present        []int32        `json:"present,omitempty"`     // V, while a reassignment is under way: the answer shows more
 	NewReplicas    []int32        `json:"newReplicas,omitempty"` // two sets are in force
 	Adding         []int32        `json:"adding,omitempty"`      // target of a reassignment that fills observers
 	Trusted        []int32        `json:"trusted,omitempty"`     // members that may vote in an election by reports
@@ -51,6 +52,9 @@ func (i *Image) PartitionInfo(p *Partition) PartitionInfo {
 	info := PartitionInfo{
 		PartitionEpoch: p.PartitionEpoch, MinISR: p.MinISR, Rule: p.Rule, Durability: p.Durability, Recovery: p.Recovery,
 		NewReplicas: p.NewReplicas, Adding: p.Adding, LastLeader: NoNode,
+	}
+	if len(p.NewReplicas)+len(p.Adding) > 0 {
+		info.Present = p.Replicas
 	}
 	for _, m := range p.Members {
 		if Trusted(p, m.ID, i.Broker) {

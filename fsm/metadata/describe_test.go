@@ -12,7 +12,7 @@ func TestDescriptionTagsComeBackAsTheyWent(t *testing.T) {
 	}
 	p := PartitionInfo{
 		PartitionEpoch: 7, MinISR: 2, Rule: RuleISRToQuorum, Durability: DurabilityMemory, Recovery: RecoverManual,
-		NewReplicas: []int32{1, 4}, Adding: []int32{5}, Trusted: []int32{1, 2}, LastLeader: NoNode,
+		Present: []int32{1, 2}, NewReplicas: []int32{1, 4}, Adding: []int32{5}, Trusted: []int32{1, 2}, LastLeader: NoNode,
 	}
 	if got, err := DecodePartitionInfo(p.Encode()); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("got %+v, %v", got, err)

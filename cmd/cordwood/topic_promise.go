@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cordwood/fsm/metadata"
+)
+
+// changeReplicas is the transition of a partition whose replicas are being changed.
+const changeReplicas = "reassignment"
+
+// transitionOf says what is being changed on a partition, and the replicas that a reassignment leads to.
+func transitionOf(info *metadata.PartitionInfo) (what string, target []int32) {
+	switch {
+	case len(info.NewReplicas) > 0:
+		return changeReplicas, info.NewReplicas
+	case len(info.Adding) > 0:
+		return changeReplicas, info.Adding
+	case info.Rule.Target() != info.Rule:
+		return metadata.SettingCommitRule, []int32{}
+	case info.Durability.Target() != info.Durability:
+		return metadata.SettingCommitDurability, []int32{}
+	}
+	return "", []int32{}
+}
+
+// present gives the replicas that are in force, without those that are only being added.
+func (p *partitionView) present() []int32 {
+	if len(p.info.Present) > 0 {
+		return p.info.Present
+	}
+	return p.Replicas
+}
+
+// facts is what of the partition may block writes.
+func (p *partitionView) facts() metadata.PromisePartition {
+	f := metadata.PromisePartition{Led: p.Leader >= 0, InSync: len(p.ISR)}
+	for _, id := range p.present() {
+		if !slices.Contains(p.offline, id) {
+			f.Live++
+		}
+	}
+	return f
+}
+
+// fillPromise puts into words what the topic's settings mean for its partitions as they are.
+func (t *topicView) fillPromise() {
+	t.commitView = commitOf(t.Configs)
+	var facts []metadata.PromisePartition
+	var inForce metadata.PartitionInfo
+	var changes []string
+	replicas := 0
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		facts = append(facts, p.facts())
+		if n := len(p.present()); replicas == 0 || n < replicas {
+			replicas = n
+		}
+		if p.Transition != "" && !slices.Contains(changes, p.Transition) {
+			changes = append(changes, p.Transition)
+		}
+		if i == 0 || p.Transition != "" { // the rule of a partition that is still changing is the strictest
+			inForce = p.info
+		}
+	}
+	slices.Sort(changes)
+	t.Transition = strings.Join(changes, ",")
+	minISR, _ := strconv.Atoi(t.Configs[metadata.SettingMinISR]) // a node's own number
+	t.promise(minISR, replicas, inForce, facts)
+}
+
+// closing writes what the topic is waiting for, how often it raised acks, and its promise.
+func (t *topicView) closing(w io.Writer) {
+	switch {
+	case t.AckRaised == nil:
+	case *t.AckRaised == 1:
+		fmt.Fprintf(w, "min.acks=%s raised the acks of 1 request\n", t.MinAcks)
+	case *t.AckRaised > 1:
+		fmt.Fprintf(w, "min.acks=%s raised the acks of %d requests\n", t.MinAcks, *t.AckRaised)
+	}
+	if t.Promise != nil {
+		fmt.Fprintln(w, t.Promise.Sentence())
+	}
+}
