@@ -110,12 +110,9 @@ func newConfigCommand(a *app) *cobra.Command {
 }
 
 func newConfigCheck(a *app) *cobra.Command {
-	return &cobra.Command{Use: "check FILE", Short: "Find everything that is wrong in a configuration file", Args: takes(1, 1, "a file"),
+	return a.shaped(&cobra.Command{Use: "check FILE", Short: "Find everything that is wrong in a configuration file", Args: takes(1, 1, "a file"),
 		Long: "Find everything that is wrong in a configuration file, together with the environment as it is here.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.output == "help" {
-				return writeShape(a.out, &checkedView{})
-			}
 			v := &checkedView{APIVersion: apiVersion, Valid: true, Faults: []faultView{}, path: args[0]}
 			_, _, err := configs.Load(args[0], nil, a.environ)
 			var faults configs.Faults
@@ -134,7 +131,7 @@ func newConfigCheck(a *app) *cobra.Command {
 				return exit(exitConfig)
 			}
 			return nil
-		}}
+		}}, &checkedView{})
 }
 
 func newConfigPrint(a *app) *cobra.Command {

@@ -75,7 +75,7 @@ type consumeOptions struct {
 
 func newConsumeCommand(a *app) *cobra.Command {
 	var o consumeOptions
-	cmd := &cobra.Command{Use: "consume TOPIC", Short: "Read records", Args: takes(1, 1, "a topic"),
+	cmd := a.shaped(&cobra.Command{Use: "consume TOPIC", Short: "Read records", Args: takes(1, 1, "a topic"),
 		Long: `Read records and print them, a value a line unless -f or -o says otherwise.
 
 Where to begin (-O): beginning, end, 47 (that offset), +5 (five after the beginning), -5 (five before the end),
@@ -86,12 +86,9 @@ Letters of -f: %t topic, %p partition, %o offset, %k key, %v or %s value, %K and
 		Example:           "  cordwood consume orders -O beginning -n 2 -f '%p:%o %T %k %v\\n'\n  cordwood consume orders -e -o json",
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.output == "help" {
-				return writeShape(a.out, recordView{})
-			}
 			o.topic = args[0]
 			return a.consume(cmd.Context(), &o)
-		}}
+		}}, recordView{})
 	f := cmd.Flags()
 	f.StringVarP(&o.offset, "offset", "O", "beginning", "Where to begin")
 	f.Int64VarP(&o.count, "count", "n", 0, "End after so many records")

@@ -92,6 +92,9 @@ func TestResetWipesOnlyADataDirectoryThatNobodyUses(t *testing.T) {
 	if r := cordwood(t, "", "", "node", "reset", "--data", dir); r.code != exitUsage || !strings.Contains(r.err, "the data of node 2 of cluster 5L6g3nShT-eMCtK--X86sw") {
 		t.Errorf("%+v", r)
 	}
+	if r := cordwood(t, "", "", "node", "reset", "--data", dir, "-o", "help"); r.code != exitUsage {
+		t.Errorf("asking for help deletes: %+v", r)
+	}
 	lock, err := vfs.OS{}.Lock(filepath.Join(dir, lockFile))
 	if err != nil {
 		t.Fatal(err)

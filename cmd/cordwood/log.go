@@ -22,18 +22,23 @@ const logSuffix = ".log"
 
 func newLogCommand(a *app) *cobra.Command {
 	var records bool
-	dump := &cobra.Command{Use: "dump FILE|DIR", Short: "Print the batches of a segment or of a partition's directory",
+	dump := a.shapedBy(&cobra.Command{Use: "dump FILE|DIR", Short: "Print the batches of a segment or of a partition's directory",
 		Long: "Print the batches, or with --records the records, of one segment file or of all segments of a partition's directory.\n" +
 			"Files are only read. Those of Apache Kafka have the same format.",
 		Args: takes(1, 1, "a segment file or a partition's directory"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.dumpLog(cmd.Context(), args[0], records) }}
+		RunE: func(cmd *cobra.Command, args []string) error { return a.dumpLog(cmd.Context(), args[0], records) }}, func() any {
+		if records {
+			return loggedRecord{}
+		}
+		return batchView{}
+	})
 	dump.Flags().BoolVar(&records, "records", false, "A line a record")
-	check := &cobra.Command{Use: "check DIR", Short: "Read all segments below a directory and name the first bad byte of each",
+	check := a.shaped(&cobra.Command{Use: "check DIR", Short: "Read all segments below a directory and name the first bad byte of each",
 		Long: "Read every batch and record of all segments in a partition's directory, or in all partitions of a data directory, and\n" +
 			"name the first byte of each segment that cannot be right. Files are only read. In the directory of a running node the\n" +
 			"last segment may end in a batch that is just being written.\n\nExit code 1 if any segment has a bad byte.",
 		Args: takes(1, 1, "a directory"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.checkLogs(cmd.Context(), args[0]) }}
+		RunE: func(cmd *cobra.Command, args []string) error { return a.checkLogs(cmd.Context(), args[0]) }}, &checkView{})
 	return group("log", "Look into segment files, without a node", nil, dump, check)
 }
 
@@ -150,13 +155,7 @@ func controlOf(h *record.Header, key []byte) (*string, error) {
 
 // dumpLog prints the batches or records of a segment or partition.
 func (a *app) dumpLog(ctx context.Context, name string, records bool) error {
-	var shape any = batchView{}
-	if records {
-		shape = loggedRecord{}
-	}
 	switch a.output {
-	case "help":
-		return writeShape(a.out, shape)
 	case "table", "wide", "json":
 	default:
 		return usage("cordwood log dump writes -o table or json")

@@ -53,7 +53,7 @@ func newNodeCommand(a *app) *cobra.Command {
 			})
 		}}
 	var yes bool
-	remove := &cobra.Command{Use: "remove NODE", Aliases: []string{"rm"}, Short: "Take a dead node out of the cluster for good",
+	remove := a.shaped(&cobra.Command{Use: "remove NODE", Aliases: []string{"rm"}, Short: "Take a dead node out of the cluster for good",
 		Long: "Take a dead node's registration and vote out of the cluster. Refused while the node still holds replicas.",
 		Args: takes(1, 1, "a node id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +74,7 @@ func newNodeCommand(a *app) *cobra.Command {
 				})
 				return v, err
 			})
-		}}
+		}}, &nodeDoneView{})
 	remove.Flags().BoolVar(&yes, "yes", false, "Do not ask")
 	return group("node", "Look at nodes, remove one, wipe one", []string{"nodes", "broker", "brokers"}, list, remove, newResetCommand(a))
 }

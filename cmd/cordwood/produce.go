@@ -69,7 +69,7 @@ func (v *produceView) names() []string { return []string{v.Tag} }
 
 func newProduceCommand(a *app) *cobra.Command {
 	var o produceOptions
-	cmd := &cobra.Command{Use: "produce TOPIC", Short: "Write records: generated ones, or lines of standard input", Args: takes(1, 1, "a topic"),
+	cmd := a.shaped(&cobra.Command{Use: "produce TOPIC", Short: "Write records: generated ones, or lines of standard input", Args: takes(1, 1, "a topic"),
 		Long: "Write records. With --count they are generated: record n has the id <tag>-<n>, in its header \"id\" and as the first\n" +
 			"bytes of its value, padded to --size. Without --count each line of standard input is a record.\n\n" +
 			"--acks N with N of 2 or more asks for exactly that many replicas. Such records are not retried once they may have\n" +
@@ -81,11 +81,8 @@ func newProduceCommand(a *app) *cobra.Command {
 			if err := o.check(cmd); err != nil {
 				return err
 			}
-			if a.output == "help" {
-				return writeShape(a.out, &produceView{})
-			}
 			return a.produce(cmd.Context(), &o)
-		}}
+		}}, &produceView{})
 	f := cmd.Flags()
 	f.Int64Var(&o.count, "count", 0, "Generate so many records")
 	f.IntVar(&o.size, "size", 0, "Bytes of a generated value")

@@ -127,6 +127,29 @@ func noSubcommand(cmd *cobra.Command, args []string) error {
 	return f
 }
 
+// shaped makes a command answer -o help with the shape of its JSON, for which it takes no arguments and asks nobody.
+func (a *app) shaped(cmd *cobra.Command, shape any) *cobra.Command {
+	return a.shapedBy(cmd, func() any { return shape })
+}
+
+// shapedBy is shaped for a command whose flags choose the shape.
+func (a *app) shapedBy(cmd *cobra.Command, shape func() any) *cobra.Command {
+	takes, run := cmd.Args, cmd.RunE
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if a.output == "help" && len(args) == 0 {
+			return nil
+		}
+		return takes(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if a.output == "help" {
+			return writeShape(a.out, shape())
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
 // takes checks the number of arguments: at least least, at most most (-1: any number). what names them.
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -154,7 +177,7 @@ func terminal(w any) bool {
 
 // confirm asks before something that cannot be undone. Without a terminal it wants --yes.
 func (a *app) confirm(ctx context.Context, yes bool, what string) error {
-	if yes || a.output == "help" {
+	if yes {
 		return nil
 	}
 	if !terminal(a.in) {

@@ -110,7 +110,7 @@ func newTopicCreate(a *app) *cobra.Command {
 	var configs []string
 	var commit commitFlags
 	var dryRun bool
-	cmd := &cobra.Command{Use: "create NAME...", Short: "Create topics", Args: takes(1, -1, "one or more topic names"),
+	cmd := a.shaped(&cobra.Command{Use: "create NAME...", Short: "Create topics", Args: takes(1, -1, "one or more topic names"),
 		Example: "  cordwood topic create orders -p 3 -r 3 --acks quorum -c retention.ms=86400000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settings, err := commit.with(configs)
@@ -131,7 +131,7 @@ func newTopicCreate(a *app) *cobra.Command {
 				req.Topics = append(req.Topics, t)
 			}
 			return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) { return c.createTopics(ctx, req) })
-		}}
+		}}, &topicsDoneView{})
 	f := cmd.Flags()
 	f.Int32VarP(&partitions, "partitions", "p", -1, "Number of partitions (default: the cluster's topics.partitions)")
 	f.Int16VarP(&replication, "replication", "r", -1, "Replicas of each partition (default: the cluster's topics.replication)")
@@ -209,7 +209,7 @@ func newTopicAlter(a *app) *cobra.Command {
 	var sets, deletes []string
 	var commit commitFlags
 	var dryRun bool
-	cmd := &cobra.Command{Use: "alter NAME...", Short: "Change settings of topics", Args: takes(1, -1, "one or more topic names"),
+	cmd := a.shaped(&cobra.Command{Use: "alter NAME...", Short: "Change settings of topics", Args: takes(1, -1, "one or more topic names"),
 		ValidArgsFunction: a.completeTopics,
 		Example:           "  cordwood topic alter orders --acks quorum\n  cordwood topic alter orders -c retention.ms=3600000 --delete-config segment.bytes",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -239,7 +239,7 @@ func newTopicAlter(a *app) *cobra.Command {
 				req.Resources = append(req.Resources, r)
 			}
 			return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) { return c.alterTopics(ctx, req) })
-		}}
+		}}, &topicsDoneView{})
 	f := cmd.Flags()
 	f.StringArrayVarP(&sets, "config", "c", nil, "Setting, key=value; may be repeated")
 	commit.register(cmd)
@@ -269,7 +269,7 @@ func (c *client) alterTopics(ctx context.Context, req *kmsg.IncrementalAlterConf
 
 func newTopicDelete(a *app) *cobra.Command {
 	var yes bool
-	cmd := &cobra.Command{Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: takes(1, -1, "one or more topic names"),
+	cmd := a.shaped(&cobra.Command{Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: takes(1, -1, "one or more topic names"),
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.confirm(cmd.Context(), yes, "deleting "+strings.Join(args, ", ")); err != nil {
@@ -278,7 +278,7 @@ func newTopicDelete(a *app) *cobra.Command {
 			return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) {
 				return c.deleteTopics(ctx, args)
 			})
-		}}
+		}}, &topicsDoneView{})
 	cmd.Flags().BoolVar(&yes, "yes", false, "Do not ask")
 	return cmd
 }
@@ -315,7 +315,7 @@ func (c *client) deleteTopics(ctx context.Context, names []string) (*topicsDoneV
 func newAddPartitions(a *app) *cobra.Command {
 	var total int32
 	var dryRun bool
-	cmd := &cobra.Command{Use: "add-partitions NAME...", Short: "Raise the number of partitions", Args: takes(1, -1, "one or more topic names"),
+	cmd := a.shaped(&cobra.Command{Use: "add-partitions NAME...", Short: "Raise the number of partitions", Args: takes(1, -1, "one or more topic names"),
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if total <= 0 {
@@ -329,7 +329,7 @@ func newAddPartitions(a *app) *cobra.Command {
 				req.Topics = append(req.Topics, t)
 			}
 			return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) { return c.addPartitions(ctx, req) })
-		}}
+		}}, &topicsDoneView{})
 	cmd.Flags().Int32Var(&total, "to", 0, "Number of partitions afterwards")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "Only check")
 	return cmd

@@ -137,7 +137,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func topicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 func newTopicDescribe(a *app) *cobra.Command {
-	return &cobra.Command{Use: "describe NAME...", Aliases: []string{"info"}, Short: "Say everything about topics", Args: takes(1, -1, "one or more topic names"),
+	return a.shaped(&cobra.Command{Use: "describe NAME...", Aliases: []string{"info"}, Short: "Say everything about topics", Args: takes(1, -1, "one or more topic names"),
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd.Context(), &topicsView{}, func(ctx context.Context) (v view, err error) {
@@ -150,7 +150,7 @@ func newTopicDescribe(a *app) *cobra.Command {
 				})
 				return v, err
 			})
-		}}
+		}}, &topicsView{})
 }
 
 // describeTopics asks for everything that topic describe shows.

@@ -41,7 +41,7 @@ func (v *verifyView) exitCode() int {
 }
 
 func newVerifyCommand(a *app) *cobra.Command {
-	return &cobra.Command{Use: "verify TOPIC FILE...", Short: "Check that every acknowledged record is there, once and in order", Args: takes(2, -1, "a topic and files of produce --acked"),
+	return a.shaped(&cobra.Command{Use: "verify TOPIC FILE...", Short: "Check that every acknowledged record is there, once and in order", Args: takes(2, -1, "a topic and files of produce --acked"),
 		Long: `Read a topic up to its high watermark of now and compare it with the files that produce --acked has written.
 
   lost                     acknowledged, but nowhere, or at another offset than acknowledged
@@ -53,9 +53,6 @@ func newVerifyCommand(a *app) *cobra.Command {
 Exit codes: 0 ok, 20 lost, 21 duplicated or reordered only.`,
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.output == "help" {
-				return writeShape(a.out, &verifyView{})
-			}
 			h := newHistory()
 			for _, file := range args[1:] {
 				if err := h.readFile(file, a.note); err != nil {
@@ -73,7 +70,7 @@ Exit codes: 0 ok, 20 lost, 21 duplicated or reordered only.`,
 				return exit(code)
 			}
 			return nil
-		}}
+		}}, &verifyView{})
 }
 
 // verify reads the topic and judges it.
