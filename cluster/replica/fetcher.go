@@ -38,6 +38,7 @@ type fetcher struct {
 	parts     map[record.PartitionID]*following
 	dirty     []*following // to be named
 	forgotten []record.PartitionID
+	flushes   []*following // whose copies may count further than the leader was told
 }
 
 // following is one partition of a fetcher. Under fetcher.mu.
@@ -45,6 +46,7 @@ type following struct {
 	p     *Partition
 	dirty bool
 	named bool      // in the present session
+	acks  bool      // in flushes
 	after time.Time // not to be named before
 }
 
@@ -86,15 +88,6 @@ func (f *fetcher) soil(fo *following, after time.Time) {
 		f.dirty = append(f.dirty, fo)
 	}
 	f.rouse()
-}
-
-// flushed names p anew, since its copy counts further than the leader was told.
-func (f *fetcher) flushed(p *Partition) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if fo := f.parts[p.id]; fo != nil && fo.p == p {
-		f.soil(fo, fo.after)
-	}
 }
 
 func (f *fetcher) rouse() {
@@ -207,6 +200,7 @@ func (f *fetcher) reopen(s *session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgotten = nil
+	f.dropAcks()
 	for _, fo := range f.parts {
 		fo.named = false
 		f.soil(fo, fo.after)
@@ -342,6 +336,11 @@ func (f *fetcher) talk(ctx context.Context, conn Conn, s *session) error {
 		now := f.m.now()
 		news, due := f.hasNews(now)
 		opening := s.epoch == fetchOpenEpoch+1 && s.id == 0
+		for ack := f.nextAck(s); ack != nil; ack = f.nextAck(s) {
+			if err := conn.Send(ack); err != nil {
+				return err
+			}
+		}
 		if len(flying) == 0 || news && len(flying) < maxInFlight && !opening {
 			var req *kmsg.FetchRequest
 			req, _ = f.build(s, now)

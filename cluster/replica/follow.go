@@ -23,15 +23,35 @@ func (p *Partition) Next(leader int32, seq int64, maxBytes int32) (fp partition.
 	end := p.log.EndOffset()
 	p.fetch.asked = partition.Asked{LeaderEpoch: p.rec.LeaderEpoch, Base: end}
 	p.fetch.seq, p.fetch.valid, p.fetch.told = seq, true, p.log.StartOffset()
+	p.fetch.acked = partition.Position(p.rec, p.log)
 	return partition.FetchPartition{
 		ID:                 p.id,
 		FetchOffset:        end,
 		LastFetchedEpoch:   partition.EpochBefore(end, p.log),
 		CurrentLeaderEpoch: p.rec.LeaderEpoch,
 		LogStartOffset:     p.fetch.told,
-		AckOffset:          partition.Position(p.rec, p.log),
+		AckOffset:          p.fetch.acked,
 		MaxBytes:           maxBytes,
 	}, true
+}
+
+// NextAck says how far this replica's copy counts, where that is further than leader was told. It speaks of nothing above
+// the last fetch: only what is below is known to be the leader's too.
+func (p *Partition) NextAck(leader int32) (a partition.AckPosition, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role != partition.RoleFollow || p.rec.Leader != leader || p.quarantined != "" || p.failed != nil || p.fetch.asked.LeaderEpoch != p.rec.LeaderEpoch {
+		return a, false
+	}
+	if _, damaged := p.log.Damaged(); damaged {
+		return a, false
+	}
+	off := min(partition.Position(p.rec, p.log), p.fetch.asked.Base)
+	if off <= p.fetch.acked {
+		return a, false
+	}
+	p.fetch.acked = off
+	return partition.AckPosition{ID: p.id, LeaderEpoch: p.rec.LeaderEpoch, AckOffset: off}, true
 }
 
 // errPeer says that a leader sent what no leader may send: its connection ends.

@@ -18,6 +18,7 @@ import (
 	"cordwood/logstore"
 	"cordwood/logstore/record"
 	"cordwood/logstore/vfs"
+	"cordwood/transport"
 )
 
 // live is a cluster of managers with all their goroutines, in one process: real clocks, fetchers and waiters, a
@@ -203,6 +204,15 @@ func (c *liveConn) Start(req kmsg.Request) (Call, error) {
 	case <-c.closed:
 		return nil, errors.New("closed")
 	}
+}
+
+func (c *liveConn) Send(req kmsg.Request) error {
+	ack, err := partition.DecodeAck(req.(*transport.OneWay).Body)
+	if err != nil {
+		return err
+	}
+	c.to.m.Ack(&ack)
+	return nil
 }
 
 func (c *liveConn) run() {

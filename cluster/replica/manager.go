@@ -119,12 +119,25 @@ func (m *Manager) replaceLink(l *link) {
 	}
 }
 
-// Ack takes a follower's positions that came without a fetch.
-func (m *Manager) Ack(replica int32, brokerEpoch int64, positions []partition.AckPosition) {
+// Ack counts a follower's positions that came between two fetches. What another process of it, or another fetch session
+// than the present one, has to say is dropped: its log may have been another then.
+func (m *Manager) Ack(a *partition.Ack) {
+	image := m.image()
+	if image == nil {
+		return
+	}
+	if b := image.Broker(a.Replica); b != nil && a.BrokerEpoch < b.Epoch {
+		return
+	}
+	l := m.link(a.Replica)
+	if l == nil || l.id != a.Session || l.brokerEpoch != a.BrokerEpoch {
+		return
+	}
 	now := m.now()
-	for _, a := range positions {
-		if p := m.find(a.ID); p != nil {
-			p.Ack(replica, brokerEpoch, a, now)
+	l.seen.Store(int64(now.Sub(l.base)))
+	for _, pos := range a.Positions {
+		if p := m.find(pos.ID); p != nil {
+			p.Ack(a.Replica, a.BrokerEpoch, pos, now)
 		}
 	}
 }

@@ -22,6 +22,8 @@ type Controller interface {
 type Conn interface {
 	// Start sends a request; several may be in flight.
 	Start(req kmsg.Request) (Call, error)
+	// Send sends a request that has no answer, behind those started before.
+	Send(req kmsg.Request) error
 	Close() error
 }
 

@@ -87,6 +87,7 @@ type fetchState struct {
 	seq     int64 // request that asked; an older one's answer is dropped
 	valid   bool  // asked is outstanding
 	told    int64 // log start told in it
+	acked   int64 // position told with it or since
 	retries int
 }
 

@@ -299,6 +299,37 @@ func (n *member) round(leader int32) {
 	}
 }
 
+// flush brings to disk what waits for it, and queues what comes of that.
+func (n *member) flush() {
+	for n.m.flushes.step() {
+	}
+	n.proposals()
+	n.heartbeat()
+}
+
+// ack is what n would tell leader between two fetches; nil where there is nothing.
+func (n *member) ack(leader int32) *partition.Ack {
+	if n.m == nil || n.m.fetchers[leader] == nil || n.sessions[leader] == nil {
+		return nil
+	}
+	req := n.m.fetchers[leader].nextAck(n.sessions[leader])
+	if req == nil {
+		return nil
+	}
+	a, err := partition.DecodeAck(req.Body)
+	require.NoError(n.w.t, err)
+	return &a
+}
+
+// hear lets a leader count an acknowledgement.
+func (n *member) hear(a *partition.Ack) {
+	if n.m != nil && a != nil {
+		n.m.Ack(a)
+		n.proposals()
+		n.heartbeat()
+	}
+}
+
 // requestOf is what the handler makes of a follower's fetch.
 func requestOf(r *kmsg.FetchRequest) *partition.FetchRequest {
 	q := &partition.FetchRequest{ReplicaID: r.ReplicaState.ID, BrokerEpoch: r.ReplicaState.Epoch, MaxWait: time.Duration(r.MaxWaitMillis) * time.Millisecond,

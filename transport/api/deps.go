@@ -38,8 +38,8 @@ type Replicas interface {
 	Produce(ctx context.Context, req *partition.ProduceRequest) partition.PendingProduce
 	// Fetch reads, or registers a waiter.
 	Fetch(ctx context.Context, req *partition.FetchRequest) partition.PendingFetch
-	// Ack takes a one-way position frame of a follower.
-	Ack(replica int32, brokerEpoch int64, positions []partition.AckPosition)
+	// Ack takes how far a follower's copies count, between two fetches. It keeps nothing of ack.
+	Ack(ack *partition.Ack)
 	ListOffsets(ctx context.Context, q partition.ListOffsetsQuery) partition.ListOffsetsAnswer
 	// EpochEnd answers OffsetForLeaderEpoch: the largest epoch at or below asked with its exclusive end; -1, -1 undefined.
 	EpochEnd(id record.PartitionID, currentLeaderEpoch, asked int32) (partition.EpochEnd, error)

@@ -61,3 +61,14 @@ func (f *fetching) answerFollower(res partition.FetchResult) transport.Response 
 	e := fetchEncoder{version: f.req.Version, code: code(res.Err), session: res.SessionID, sequence: f.sequence, hints: &hints}
 	return transport.Response{Pieces: e.encode(tell), Failed: e.failed(tell)}
 }
+
+// handleAck takes how far a follower's copies count. Nothing is answered; a frame that cannot be read ends the connection,
+// and one of an older process or another fetch session is dropped by the replicas.
+func handleAck(h *Handlers, r *transport.Request) transport.Response {
+	ack, err := partition.DecodeAck(r.Body.(*transport.OneWay).Body)
+	if err != nil {
+		return transport.Response{Close: true, Reason: "ack"}
+	}
+	h.Replicas.Ack(&ack)
+	return transport.Response{None: true}
+}

@@ -49,6 +49,12 @@ func New(deps Deps, opts Options) *Handlers {
 
 // Lookup implements transport.Table.
 func (h *Handlers) Lookup(key, version int16, internal bool) (kmsg.Request, transport.Action) {
+	if key == transport.AckKey {
+		if !internal || version != 0 {
+			return nil, transport.Refuse
+		}
+		return transport.NewOneWay(key, nil), transport.Serve
+	}
 	row := rowOf(key)
 	if row == nil || row.internal && !internal {
 		return nil, transport.Refuse
@@ -67,6 +73,9 @@ func (h *Handlers) Lookup(key, version int16, internal bool) (kmsg.Request, tran
 
 // Handle implements transport.Handler.
 func (h *Handlers) Handle(ctx context.Context, r *transport.Request) transport.Response {
+	if r.Key == transport.AckKey {
+		return handleAck(h, r)
+	}
 	row := rowOf(r.Key)
 	if row == nil {
 		return transport.Response{Close: true, Reason: "unknown-key"}

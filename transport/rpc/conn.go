@@ -135,6 +135,14 @@ func (c *Conn) Start(req kmsg.Request) (*Pending, error) {
 	return c.start(ctx, req)
 }
 
+// Send sends a request that has no answer. It blocks only while another request is written; an error ends the connection.
+func (c *Conn) Send(req kmsg.Request) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.opt.Timeout)
+	defer cancel()
+	_, err := c.write(ctx, &Pending{conn: c, req: req}, false)
+	return err
+}
+
 // Closed is closed when the connection is.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
@@ -170,7 +178,11 @@ func (c *Conn) fail(cause error) {
 }
 
 func (c *Conn) start(ctx context.Context, req kmsg.Request) (*Pending, error) {
-	p := &Pending{conn: c, req: req, done: make(chan struct{})}
+	return c.write(ctx, &Pending{conn: c, req: req, done: make(chan struct{})}, true)
+}
+
+// write sends p in its turn; answered says that an answer will come.
+func (c *Conn) write(ctx context.Context, p *Pending, answered bool) (*Pending, error) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-c.closed:
@@ -184,12 +196,14 @@ func (c *Conn) start(ctx context.Context, req kmsg.Request) (*Pending, error) {
 	}
 	c.last++
 	p.correlation = c.last
-	select {
-	case c.queue <- p:
-	case <-c.closed:
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.cause)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+	if answered {
+		select {
+		case c.queue <- p:
+		case <-c.closed:
+			return nil, fmt.Errorf("%w: %w", ErrNotSent, c.cause)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+		}
 	}
 	buf := c.encode(transport.GetBuffer(0), p)
 	deadline, ok := ctx.Deadline()

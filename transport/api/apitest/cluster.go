@@ -262,7 +262,7 @@ func (w *Cluster) Fetch(context.Context, *partition.FetchRequest) partition.Pend
 }
 
 // Ack implements api.Replicas.
-func (w *Cluster) Ack(int32, int64, []partition.AckPosition) {}
+func (w *Cluster) Ack(*partition.Ack) {}
 
 // ListOffsets implements api.Replicas: all partitions are empty.
 func (w *Cluster) ListOffsets(context.Context, partition.ListOffsetsQuery) partition.ListOffsetsAnswer {
