@@ -240,6 +240,7 @@ type Reassignment struct {
 	Partition      record.PartitionID `json:"partition"`
 	PartitionEpoch int32              `json:"partitionEpoch"`   // compare-and-set; AnyPartitionEpoch
 	Target         []int32            `json:"target,omitempty"` // preferred leader first; empty cancels
+	Forced         bool               `json:"forced,omitempty"` // two replicas under the quorum rule are taken
 }
 
 // Reassign carries the reassignments of many partitions; each succeeds or fails by itself.

@@ -20,7 +20,7 @@ func (s *State) reassign(r Reassignment) error {
 	if c := old.Change(); c != NoChange {
 		return refuse(ErrChangeUnderWay, "replicas cannot be changed while %s is: finish that first, or take it back", c)
 	}
-	if err := s.checkTarget(old, r.Target); err != nil {
+	if err := s.checkTarget(old, &r); err != nil {
 		return err
 	}
 	next := old.clone()
@@ -39,7 +39,8 @@ func (s *State) reassign(r Reassignment) error {
 }
 
 // checkTarget judges the replicas that a partition is to have.
-func (s *State) checkTarget(p *Partition, target []int32) error {
+func (s *State) checkTarget(p *Partition, r *Reassignment) error {
+	target := r.Target
 	for i, id := range target {
 		if s.head.Broker(id) == nil {
 			return refuse(ErrInvalidAssignment, "node %d is not registered", id)
@@ -57,7 +58,7 @@ func (s *State) checkTarget(p *Partition, target []int32) error {
 	case len(target) < int(asked):
 		return refuse(ErrInvalidAssignment, "%d replicas %v are fewer than the copies that min.acks asks for, %d", len(target), target, asked)
 	}
-	return checkPair(p.Rule, len(target), len(p.Replicas) == 2) // a topic that was forced to have two may be moved
+	return checkPair(p.Rule, len(target), r.Forced || len(p.Replicas) == 2) // a topic that was forced to have two may be moved
 }
 
 func sameSet(a, b []int32) bool {

@@ -117,13 +117,14 @@ func TestANodeThatIsNotTheControllerForwards(t *testing.T) {
 	for _, req := range []kmsg.Request{
 		topicWish("orders", 1, 1), kmsg.NewPtrCreatePartitionsRequest(), kmsg.NewPtrAlterConfigsRequest(),
 		kmsg.NewPtrIncrementalAlterConfigsRequest(), kmsg.NewPtrElectLeadersRequest(), kmsg.NewPtrUnregisterBrokerRequest(), kmsg.NewPtrUpdateFeaturesRequest(),
+		kmsg.NewPtrAlterPartitionAssignmentsRequest(), kmsg.NewPtrListPartitionReassignmentsRequest(),
 	} {
 		w.Call(newest(w, req), req)
 	}
 	del := kmsg.NewPtrDeleteTopicsRequest()
 	del.TimeoutMillis = 1000
 	w.Call(6, del)
-	require.Equal(t, []string{"CreateTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs", "ElectLeaders", "UnregisterBroker", "UpdateFeatures", "DeleteTopics"}, asked)
+	require.Equal(t, []string{"CreateTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs", "ElectLeaders", "UnregisterBroker", "UpdateFeatures", "AlterPartitionAssignments", "ListPartitionReassignments", "DeleteTopics"}, asked)
 }
 
 func TestAnIncrementalChangeOfMinISRReachesEveryPartition(t *testing.T) {

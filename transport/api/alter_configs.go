@@ -168,7 +168,10 @@ func (h *Handlers) planAlteration(img *metadata.Image, a *alteration) (metadata.
 		slices.Sort(change.Remove)
 	}
 	maps.DeleteFunc(change.Set, func(name, value string) bool { was, set := t.Configs[name]; return set && was == value })
-	return change, h.alterRecords(t, &change, a.forced)
+	if err := h.alterRecords(t, &change, a.forced); err != nil {
+		return change, err
+	}
+	return change, metadata.CheckLevel(img.Level(), change.NeedsLevel())
 }
 
 // applyEdit adds one edit to a change.

@@ -121,7 +121,7 @@ func (m *mover) plan(topic string, p *kmsg.AlterPartitionAssignmentsRequestTopic
 	if slices.Equal(p.Replicas, now.Replicas) {
 		return nil, nil
 	}
-	item.Target = slices.Clone(p.Replicas)
+	item.Target, item.Forced = slices.Clone(p.Replicas), m.forced
 	return item, nil
 }
 

@@ -172,7 +172,7 @@ func (h *Handlers) planTopic(img *metadata.Image, t topicAsked) (metadata.NewTop
 		n.MinISR = h.Node.TopicDefaults.Settings.MinISRFor(replicas)
 	}
 	n.ID = record.NewTopicID()
-	return n, nil
+	return n, metadata.CheckLevel(img.Level(), n.NeedsLevel())
 }
 
 func (h *Handlers) takeSettings(n *metadata.NewTopic, configs []kmsg.CreateTopicsRequestTopicConfig) error {

@@ -39,10 +39,13 @@ type Cluster struct {
 	notYet int
 }
 
-// New starts a cluster of these nodes.
-func New(t testing.TB, nodes ...int32) *Cluster {
+// New starts a cluster of these nodes, of the newest metadata level.
+func New(t testing.TB, nodes ...int32) *Cluster { return NewAt(t, metadata.LatestLevel, nodes...) }
+
+// NewAt is New with an older metadata level.
+func NewAt(t testing.TB, level int32, nodes ...int32) *Cluster {
 	w := &Cluster{t: t, state: metadata.NewState(), index: 10}
-	w.must(w.Propose(context.Background(), &metadata.SetCluster{ClusterID: "test", Level: 1}))
+	w.must(w.Propose(context.Background(), &metadata.SetCluster{ClusterID: "test", Level: level}))
 	for _, id := range nodes {
 		w.Start(id)
 	}
