@@ -337,7 +337,7 @@ func (f *fetcher) talk(ctx context.Context, conn Conn, s *session) error {
 		news, due := f.hasNews(now)
 		opening := s.epoch == fetchOpenEpoch+1 && s.id == 0
 		for ack := f.nextAck(s); ack != nil; ack = f.nextAck(s) {
-			if err := conn.Send(ack); err != nil {
+			if err := conn.Ack(ack); err != nil {
 				return err
 			}
 		}

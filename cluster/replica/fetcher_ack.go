@@ -2,7 +2,6 @@ package replica
 
 import (
 	"cordwood/fsm/partition"
-	"cordwood/transport"
 )
 
 // flushed notes that p's copy may count further than the leader was told.
@@ -28,11 +27,11 @@ func (f *fetcher) dropAcks() {
 
 // nextAck makes an Ack of all positions that the leader was not told yet; nil where there is none. One is sent when the
 // session is open and in the turn of its fetches: a leader counts only what lies below the last of them.
-func (f *fetcher) nextAck(s *session) *transport.OneWay {
+func (f *fetcher) nextAck(s *session) *partition.Ack {
 	if s.id == 0 {
 		return nil
 	}
-	a := partition.Ack{Replica: f.m.opt.NodeID, BrokerEpoch: f.m.brokerEpoch(), Session: s.id}
+	a := &partition.Ack{Replica: f.m.opt.NodeID, BrokerEpoch: f.m.brokerEpoch(), Session: s.id}
 	for len(a.Positions) < partition.MaxAckPositions {
 		fo := f.nextFlushed()
 		if fo == nil {
@@ -45,7 +44,7 @@ func (f *fetcher) nextAck(s *session) *transport.OneWay {
 	if len(a.Positions) == 0 {
 		return nil
 	}
-	return transport.NewOneWay(transport.AckKey, partition.AppendAck(nil, &a))
+	return a
 }
 
 // nextFlushed takes one partition out of those that may have something to acknowledge in the present session.

@@ -18,7 +18,6 @@ import (
 	"cordwood/logstore"
 	"cordwood/logstore/record"
 	"cordwood/logstore/vfs"
-	"cordwood/transport"
 )
 
 // live is a cluster of managers with all their goroutines, in one process: real clocks, fetchers and waiters, a
@@ -206,8 +205,8 @@ func (c *liveConn) Start(req kmsg.Request) (Call, error) {
 	}
 }
 
-func (c *liveConn) Send(req kmsg.Request) error {
-	ack, err := partition.DecodeAck(req.(*transport.OneWay).Body)
+func (c *liveConn) Ack(a *partition.Ack) error {
+	ack, err := partition.DecodeAck(partition.AppendAck(nil, a))
 	if err != nil {
 		return err
 	}

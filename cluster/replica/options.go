@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/partition"
 	"cordwood/logstore"
 )
 
@@ -22,8 +23,8 @@ type Controller interface {
 type Conn interface {
 	// Start sends a request; several may be in flight.
 	Start(req kmsg.Request) (Call, error)
-	// Send sends a request that has no answer, behind those started before.
-	Send(req kmsg.Request) error
+	// Ack sends an acknowledgement, which has no answer, behind the requests started before.
+	Ack(a *partition.Ack) error
 	Close() error
 }
 

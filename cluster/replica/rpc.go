@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"cordwood/fsm/partition"
 	"cordwood/transport/rpc"
 )
 
@@ -12,3 +13,7 @@ func RPC(c *rpc.Conn) Conn { return rpcConn{c} }
 type rpcConn struct{ *rpc.Conn }
 
 func (c rpcConn) Start(req kmsg.Request) (Call, error) { return c.Conn.Start(req) }
+
+func (c rpcConn) Ack(a *partition.Ack) error {
+	return c.Tell(rpc.AckKey, partition.AppendAck(nil, a))
+}

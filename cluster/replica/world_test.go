@@ -312,13 +312,7 @@ func (n *member) ack(leader int32) *partition.Ack {
 	if n.m == nil || n.m.fetchers[leader] == nil || n.sessions[leader] == nil {
 		return nil
 	}
-	req := n.m.fetchers[leader].nextAck(n.sessions[leader])
-	if req == nil {
-		return nil
-	}
-	a, err := partition.DecodeAck(req.Body)
-	require.NoError(n.w.t, err)
-	return &a
+	return n.m.fetchers[leader].nextAck(n.sessions[leader])
 }
 
 // hear lets a leader count an acknowledgement.

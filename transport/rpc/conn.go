@@ -135,11 +135,15 @@ func (c *Conn) Start(req kmsg.Request) (*Pending, error) {
 	return c.start(ctx, req)
 }
 
-// Send sends a request that has no answer. It blocks only while another request is written; an error ends the connection.
-func (c *Conn) Send(req kmsg.Request) error {
+// AckKey is the private key of a follower's acknowledgement, for Tell.
+const AckKey = transport.AckKey
+
+// Tell sends a frame of a private key, which has no answer. It blocks only while a request is written; an error ends the
+// connection.
+func (c *Conn) Tell(key int16, body []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.opt.Timeout)
 	defer cancel()
-	_, err := c.write(ctx, &Pending{conn: c, req: req}, false)
+	_, err := c.write(ctx, &Pending{conn: c, req: transport.NewOneWay(key, body)}, false)
 	return err
 }
 
