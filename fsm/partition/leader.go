@@ -35,9 +35,10 @@ type progress struct {
 	fetched     int64 // its log end at its last fetch: nothing above it was found to continue this log
 	certPoint   int64 // log end at its first fetch: at or above it the log of this process is complete
 	logStart    int64 // -1 unknown
-	endAtFetch  int64 // the leader's end at its last fetch
+	mark        int64 // the leader's end at markAt; once the replica counts up to there, it had caught up then
 
 	lastFetch    time.Time
+	markAt       time.Time // zero: no mark
 	lastCaughtUp time.Time
 	certifiedAt  time.Time // when Certify was last asked for
 }
@@ -273,18 +274,22 @@ func (l *Leader) count(m *progress, q Fetch, f Facts, now time.Time) {
 		m.off = off
 	}
 	m.reached(end, now)
-	m.fetched, m.logStart, m.endAtFetch, m.lastFetch = q.Offset, q.LogStart, end, now
+	m.fetched, m.logStart, m.lastFetch = q.Offset, q.LogStart, now
 }
 
-// reached notes when a replica was last known to have everything: now, or when it last fetched if it has since got to
-// where the log ended then.
+// reached notes when a replica was last known to have everything: now, or at the mark that it has got to since. A mark
+// stays until then: positions that count from disk lag behind fetches, and would never meet one that moved with each.
 func (m *progress) reached(end int64, now time.Time) {
 	switch {
 	case m.off >= end:
 		m.lastCaughtUp = now
-	case m.brokerEpoch != 0 && m.off >= m.endAtFetch && m.lastFetch.After(m.lastCaughtUp):
-		m.lastCaughtUp = m.lastFetch
+	case m.markAt.IsZero():
+	case m.off < m.mark:
+		return
+	case m.markAt.After(m.lastCaughtUp):
+		m.lastCaughtUp = m.markAt
 	}
+	m.mark, m.markAt = end, now
 }
 
 // certify asks for the certificate of a replica that lost its memory or was never certified, once its log has

@@ -290,6 +290,29 @@ func TestALaggingReplicaLeavesOnceInALagPeriod(t *testing.T) { // S37
 	require.NotNil(t, o.Tick(o.b, o.log, o.now.Add(12*time.Second)).Propose, "no record came: it is proposed again")
 }
 
+func TestAReplicaWhoseDiskIsSlowerThanTheNetworkDoesNotLag(t *testing.T) {
+	rec := record3(1, 2)
+	rec.Durability = metadata.DurabilityDisk
+	o := lead(t, newMemLog(), rec)
+	// Every 10 ms a record comes and the follower fetches it; what counts is five fetches behind all the time.
+	for i := int64(1); i <= 3000; i++ {
+		o.write(1)
+		o.log.flushed = i
+		o.now = o.now.Add(10 * time.Millisecond)
+		_, e := o.OnFetch(Fetch{Replica: 2, BrokerEpoch: 12, LeaderEpoch: rec.LeaderEpoch, Offset: i, LastFetchedEpoch: rec.LeaderEpoch, AckOffset: max(0, i-5)}, o.b, o.log, o.now)
+		o.carry(e)
+		require.Nil(t, o.Tick(o.b, o.log, o.now).Propose, "record %d", i)
+	}
+	require.EqualValues(t, 2995, o.HighWatermark())
+	// One that stands still does, from its last mark on.
+	for i := int64(3001); i <= 4200; i++ {
+		o.write(1)
+		o.now = o.now.Add(10 * time.Millisecond)
+		o.OnFetch(Fetch{Replica: 2, BrokerEpoch: 12, LeaderEpoch: rec.LeaderEpoch, Offset: i, LastFetchedEpoch: rec.LeaderEpoch, AckOffset: 2995}, o.b, o.log, o.now)
+	}
+	require.NotNil(t, o.Tick(o.b, o.log, o.now).Propose)
+}
+
 func TestACutOffLeaderRefusesProduce(t *testing.T) {
 	o := lead(t, newMemLog(), record3(1, 2, 3))
 	require.NoError(t, o.MayAppend(1, o.b, o.now))
