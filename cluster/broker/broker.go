@@ -102,6 +102,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b.loops.Go(func() { b.watchGossip(running) })
+	b.loops.Go(func() {
+		if err := joinNames(starting, b.cfg.Cluster.Join, b.clusterFound, namesLimit, lookupHost, b.log); err != nil {
+			b.end(err)
+		}
+	})
 	joined := make(chan error, 1)
 	b.loops.Go(func() { joined <- b.join(starting, running) })
 
@@ -131,6 +136,11 @@ func (b *Broker) Run(ctx context.Context) error {
 // die reports what this process cannot live on with; Run ends with it. It never blocks.
 func (b *Broker) die(err error) {
 	b.log.Error("this process cannot go on", "err", err)
+	b.end(err)
+}
+
+// end makes Run return err, if it is the first. It never blocks.
+func (b *Broker) end(err error) {
 	select {
 	case b.fatal <- err:
 	default:

@@ -73,8 +73,7 @@ func serve(ctx context.Context, cfg *configs.Config, out io.Writer) error {
 		return err
 	}
 	err = b.Run(ctx)
-	if err != nil {
-		logger.Info("cordwood ended", "err", err)
+	if err != nil { // the sentence is printed at the end, once
 		return &failure{code: exitOther, err: errors.New(err.Error())} // not the code of a client's trouble with the same cause
 	}
 	logger.Info("cordwood ended")
