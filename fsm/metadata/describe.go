@@ -39,29 +39,29 @@ type PartitionInfo struct {
 	Rule           CommitRule     `json:"rule,omitempty"`
 	Durability     Durability     `json:"durability,omitempty"`
 	Recovery       RecoveryPolicy `json:"recovery,omitempty"`
+	BeginPE        int32          `json:"beginPE,omitempty"`     // partition epoch of the record that began the present change
 	Present        []int32        `json:"present,omitempty"`     // V, while a reassignment is under way: the answer shows more
 	NewReplicas    []int32        `json:"newReplicas,omitempty"` // two sets are in force
 	Adding         []int32        `json:"adding,omitempty"`      // target of a reassignment that fills observers
 	Trusted        []int32        `json:"trusted,omitempty"`     // members that may vote in an election by reports
 	// LastLeader is who may lead again on its own report; NoNode: nobody.
 	LastLeader int32 `json:"lastLeader"`
+	// LossEpoch is the leader epoch of the last flagged unsafe election; 0 never.
+	LossEpoch int32  `json:"lossEpoch,omitempty"`
+	Safety    Safety `json:"safety,omitempty"`
 }
 
 // PartitionInfo tells of a partition of this image what Kafka's fields have no room for.
 func (i *Image) PartitionInfo(p *Partition) PartitionInfo {
 	info := PartitionInfo{
 		PartitionEpoch: p.PartitionEpoch, MinISR: p.MinISR, Rule: p.Rule, Durability: p.Durability, Recovery: p.Recovery,
-		NewReplicas: p.NewReplicas, Adding: p.Adding, LastLeader: NoNode,
+		BeginPE: p.BeginPE, NewReplicas: p.NewReplicas, Adding: p.Adding, Trusted: TrustedReplicas(p, i.Broker), LastLeader: NoNode,
+		LossEpoch: p.LossEpoch, Safety: i.Safety(p),
 	}
 	if len(p.NewReplicas)+len(p.Adding) > 0 {
 		info.Present = p.Replicas
 	}
-	for _, m := range p.Members {
-		if Trusted(p, m.ID, i.Broker) {
-			info.Trusted = append(info.Trusted, m.ID)
-		}
-	}
-	if m, b := p.Member(p.LastLeader), i.Broker(p.LastLeader); m != nil && b != nil && m.Cert >= b.LossPower {
+	if lastLeaderHolds(p, i.Broker) {
 		info.LastLeader = p.LastLeader
 	}
 	return info

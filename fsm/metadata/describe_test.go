@@ -13,6 +13,7 @@ func TestDescriptionTagsComeBackAsTheyWent(t *testing.T) {
 	p := PartitionInfo{
 		PartitionEpoch: 7, MinISR: 2, Rule: RuleISRToQuorum, Durability: DurabilityMemory, Recovery: RecoverManual,
 		Present: []int32{1, 2}, NewReplicas: []int32{1, 4}, Adding: []int32{5}, Trusted: []int32{1, 2}, LastLeader: NoNode,
+		BeginPE: 6, LossEpoch: 3, Safety: Offline,
 	}
 	if got, err := DecodePartitionInfo(p.Encode()); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("got %+v, %v", got, err)

@@ -245,11 +245,12 @@ func TestCertificationNamesTheStayItSpeaksOf(t *testing.T) {
 
 func TestAMemoryCopyIsLostByPowerAndAFlushedOneIsNot(t *testing.T) {
 	for durability, survives := range map[Durability]bool{DurabilityMemory: false, DurabilityMemoryToDisk: false, DurabilityDisk: true} {
-		w, p := abc(t, 3)
-		onDisk := w.at(p).clone()
-		onDisk.Durability = durability
-		w.s.putPartition(onDisk)
-		w.s.Publish()
+		w, p := abcOf(t, RuleISR, durability.Target(), 3)
+		if durability == DurabilityMemoryToDisk {
+			w, p = abcOf(t, RuleISR, DurabilityMemory, 3)
+			require.NoError(t, w.configure(p, TopicConfigChange{Durability: DurabilityDisk}))
+		}
+		require.Equal(t, durability, w.at(p).Durability)
 		w.restart(c, losePower)
 		require.Equal(t, survives, len(w.at(p).ELR) == 1, "%s", durability)
 		require.Equal(t, survives, Trusted(w.at(p), c, w.s.Image().Broker), "%s", durability)

@@ -169,15 +169,18 @@ func checkInvariants(t tb, d Delta) {
 
 func checkRecord(t tb, i *Image, p *Partition) {
 	t.Helper()
+	byQuorum := p.Rule.ElectBy() == RuleQuorum
 	for _, id := range p.ISR {
-		must(t, slices.Contains(p.Replicas, id) && !slices.Contains(p.ELR, id), "member %d of the ISR is no replica, or in the ELR too: %+v", id, p)
+		observer := byQuorum && !p.votes(id)
+		must(t, p.IsReplica(id) && !observer && !slices.Contains(p.ELR, id), "member %d of the ISR is no replica, or in the ELR too: %+v", id, p)
 		must(t, i.Broker(id).MayLead(), "member %d of the ISR is fenced: %+v", id, p)
 	}
 	for _, id := range p.ELR {
-		must(t, slices.Contains(p.Replicas, id), "member %d of the ELR is no replica: %+v", id, p)
+		must(t, slices.Contains(p.Replicas, id) || slices.Contains(p.Adding, id), "member %d of the ELR is no replica: %+v", id, p)
 	}
-	must(t, int32(len(p.ISR)) < p.MinISR || len(p.ELR) == 0, "an ELR beside an ISR that commits: %+v", p)
-	must(t, p.MinISR >= 1 && int(p.MinISR) <= len(p.Replicas), "minimum out of bounds: %+v", p)
+	must(t, (int32(len(p.ISR)) < p.MinISR && !byQuorum) || len(p.ELR) == 0, "an ELR beside an ISR that commits, or under the quorum rule: %+v", p)
+	must(t, p.MinISR >= 1 && int(p.MinISR) <= p.fewestReplicas(), "minimum out of bounds: %+v", p)
+	checkChange(t, p)
 	if p.Leader == NoNode {
 		must(t, p.LeaderBrokerEpoch == -1, "an epoch of no leader: %+v", p)
 		must(t, ChooseLeader(p, i.Broker) == NoNode, "a safe candidate was not elected: %+v", p)
@@ -188,18 +191,42 @@ func checkRecord(t tb, i *Image, p *Partition) {
 	must(t, p.Leader == p.LastLeader, "%+v", p)
 }
 
+// checkChange: one change at a time, and the members are those of the sets in force, with those that are being filled.
+func checkChange(t tb, p *Partition) {
+	t.Helper()
+	under := 0
+	for _, is := range []bool{len(p.Adding) > 0, len(p.NewReplicas) > 0, p.Rule.Changing(), p.Durability == DurabilityMemoryToDisk} {
+		if is {
+			under++
+		}
+	}
+	must(t, under <= 1, "two changes at once: %+v", p)
+	must(t, (p.Change() != NoChange) == (under == 1) && (p.BeginPE != 0) == (under == 1) && p.BeginPE <= p.PartitionEpoch, "a change without a beginning: %+v", p)
+	must(t, len(p.NewReplicas) == 0 || p.Rule == RuleQuorum, "two sets under the ISR rule: %+v", p)
+	sets := slices.Concat(p.Replicas, p.NewReplicas, p.Adding)
+	for k, m := range p.Members {
+		must(t, slices.Contains(sets, m.ID) && (k == 0 || p.Members[k-1].ID < m.ID), "members: %+v", p)
+		must(t, m.JoinPE <= p.PartitionEpoch, "joined in time to come: %+v", p)
+	}
+	for _, id := range sets {
+		must(t, p.IsReplica(id), "replica %d is no member: %+v", id, p)
+	}
+}
+
 func checkStep(t tb, old, p *Partition) {
 	t.Helper()
 	must(t, p.LeaderEpoch >= old.LeaderEpoch && p.PartitionEpoch >= old.PartitionEpoch, "an epoch fell: %+v -> %+v", old, p)
 	otherLeader := p.Leader != old.Leader || p.LeaderBrokerEpoch != old.LeaderBrokerEpoch
-	if old.Leader != NoNode && otherLeader {
-		must(t, p.LeaderEpoch == old.LeaderEpoch+1, "two leaders of one epoch, or an epoch passed over: %+v -> %+v", old, p)
-	} else {
+	left := slices.ContainsFunc(old.Members, func(m Replica) bool { return !p.IsReplica(m.ID) })
+	toDisk := p.Durability == DurabilityMemoryToDisk && old.Durability != p.Durability
+	if old.Leader != NoNode && otherLeader || left || toDisk {
+		must(t, p.LeaderEpoch > old.LeaderEpoch, "two leaders of one epoch, or an epoch that outlives a stay: %+v -> %+v", old, p)
+	} else if old.Rule == RuleISR && p.Rule == RuleISR && old.Change() == NoChange {
 		must(t, p.LeaderEpoch == old.LeaderEpoch, "the epoch rises when leadership ends: %+v -> %+v", old, p)
 	}
-	same := !otherLeader && slices.Equal(p.ISR, old.ISR) && slices.Equal(p.ELR, old.ELR) && p.MinISR == old.MinISR
-	must(t, same || p.PartitionEpoch > old.PartitionEpoch, "changed in one partition epoch: %+v -> %+v", old, p)
-	if p.LossEpoch != old.LossEpoch {
+	must(t, !changes(old, p) || p.PartitionEpoch > old.PartitionEpoch, "changed in one partition epoch: %+v -> %+v", old, p)
+	must(t, p.BeginPE == old.BeginPE || p.PartitionEpoch > old.PartitionEpoch, "a change began in an old partition epoch: %+v -> %+v", old, p)
+	if p.LossEpoch != old.LossEpoch || old.Rule.ElectBy() == RuleQuorum || p.Rule.ElectBy() == RuleQuorum {
 		return
 	}
 	for _, id := range slices.Concat(p.ISR, p.ELR) {
