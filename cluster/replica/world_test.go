@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,8 @@ type world struct {
 	nodes  map[int32]*member
 	now    time.Time
 	topic  record.TopicID
+	// reports are what replicas told the controller, the newest of each node; it forgets those of older epochs.
+	reports map[int32]metadata.ReplicaReportItem
 }
 
 // member is one node of a world.
@@ -52,8 +55,9 @@ func (noController) AlterPartition(context.Context, *kmsg.AlterPartitionRequest)
 }
 
 func newWorld(t testing.TB, nodes ...int32) *world {
-	w := &world{t: t, st: metadata.NewState(), index: 10, nodes: map[int32]*member{}, now: time.UnixMilli(1_700_000_000_000), topic: record.TopicID{1, 6: 0x40, 8: 0x80}}
-	w.do(&metadata.SetCluster{ClusterID: "c", Level: 1})
+	w := &world{t: t, st: metadata.NewState(), index: 10, nodes: map[int32]*member{}, now: time.UnixMilli(1_700_000_000_000), topic: record.TopicID{1, 6: 0x40, 8: 0x80},
+		reports: map[int32]metadata.ReplicaReportItem{}}
+	w.do(&metadata.SetCluster{ClusterID: "c", Level: metadata.QuorumLevel})
 	for _, id := range nodes {
 		n := &member{w: w, id: id, disk: vfs.NewMem(func() time.Time { return w.now })}
 		w.nodes[id] = n
@@ -84,10 +88,35 @@ func (w *world) fence(id int32) {
 // create makes the topic with one partition over replicas.
 func (w *world) create(minISR int32, replicas ...int32) record.PartitionID {
 	w.t.Helper()
+	return w.createAs(metadata.RuleISR, metadata.DurabilityMemory, minISR, replicas...)
+}
+
+// createAs makes it with a commit rule and a durability.
+func (w *world) createAs(rule metadata.CommitRule, durability metadata.Durability, minISR int32, replicas ...int32) record.PartitionID {
+	w.t.Helper()
 	r := w.do(&metadata.CreateTopics{Topics: []metadata.NewTopic{{ID: w.topic, Name: "t", Assignment: [][]int32{replicas}, MinISR: minISR,
-		Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory, Recovery: metadata.RecoverWaitAll}}})
+		Rule: rule, Durability: durability, Recovery: metadata.RecoverWaitAll, Forced: true}}})
 	require.NoError(w.t, r.Items[0])
 	return record.PartitionID{Topic: w.topic}
+}
+
+// electReported elects by what the controller was told; false, with why, where that is not enough.
+func (w *world) electReported() (ok bool, why string) {
+	w.t.Helper()
+	p := w.head()
+	var reports []metadata.ReplicaReport
+	for id, r := range w.reports {
+		if r.Epoch == p.LeaderEpoch {
+			reports = append(reports, metadata.ReplicaReport{Broker: metadata.BrokerEpoch{ID: id, Epoch: w.nodes[id].be}, LastEpoch: r.LastEpoch, End: r.End, HW: r.HW})
+		}
+	}
+	slices.SortFunc(reports, func(a, b metadata.ReplicaReport) int { return int(a.Broker.ID - b.Broker.ID) })
+	e, ok, why := metadata.ChooseReported(p, reports, w.st.Image().Broker)
+	if ok {
+		r := w.do(&metadata.ElectReported{Elections: []metadata.ReportedElection{e}})
+		require.NoError(w.t, r.Items[0])
+	}
+	return ok, why
 }
 
 func (w *world) head() *metadata.Partition {
@@ -132,7 +161,7 @@ func (n *member) start() {
 	require.NoError(w.t, err)
 	s := dir.Session()
 	c := &metadata.RegisterBroker{Broker: metadata.Broker{ID: n.id, DirectoryID: s.DirectoryID, Incarnation: s.Incarnation,
-		Listeners: map[string]metadata.Endpoint{"l": {Host: "h", Port: 1}}, MinLevel: 1, MaxLevel: 1, Version: "v"}, BootOK: true, Clean: found.Clean}
+		Listeners: map[string]metadata.Endpoint{"l": {Host: "h", Port: 1}}, MinLevel: 1, MaxLevel: metadata.QuorumLevel, Version: "v"}, BootOK: true, Clean: found.Clean}
 	for _, e := range s.Earlier {
 		c.Earlier = append(c.Earlier, metadata.EarlierIncarnation{ID: e.ID, SameBoot: e.SameBoot})
 	}
@@ -158,6 +187,7 @@ func (n *member) crash(mode vfs.CrashMode, seed uint64) {
 	}
 	n.disk = n.disk.Crash(mode, seed)
 	n.m, n.dir = nil, nil
+	delete(n.w.reports, n.id)
 }
 
 // replay applies the next k metadata commands, merged into one difference.
@@ -196,6 +226,12 @@ func (n *member) heartbeat() {
 	}
 	if len(certify) > 0 {
 		n.w.do(&metadata.Certify{Items: certify})
+	}
+	if len(news.Finish) > 0 {
+		n.w.do(&metadata.FinishChange{Items: news.Finish})
+	}
+	for _, r := range news.Reports {
+		n.w.reports[n.id] = r
 	}
 }
 
@@ -381,6 +417,9 @@ func responseOf(t testing.TB, req *kmsg.FetchRequest, res *partition.FetchResult
 	return resp
 }
 
+// marker is the name of an epoch-start marker.
+const marker = -1
+
 // line is one record as a test knows it.
 type line struct {
 	epoch int32
@@ -438,6 +477,10 @@ func lines(t testing.TB, l *logstore.Log) (start int64, out []line) {
 			require.NoError(t, err)
 			require.NoError(t, record.Verify(&h, b))
 			off := h.BaseOffset
+			if h.IsControl() {
+				out = append(out, line{h.LeaderEpoch, marker})
+				off++
+			}
 			for _, v := range strings.SplitAfter(string(b[record.HeaderSize:h.Size()]), "..........") {
 				i := strings.LastIndexByte(v, 'r')
 				j := strings.IndexByte(v, ';')
