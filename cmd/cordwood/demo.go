@@ -71,13 +71,18 @@ func runDemo(ctx context.Context, a *app, nodes int, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "cordwood-demo-")
+	removed, err := removeStaleDemos(os.TempDir())
+	if err != nil {
+		a.note("%v", err)
+	}
+	for _, dir := range removed {
+		a.note("removed %s, left by a demo that was killed", dir)
+	}
+	dir, remove, err := makeDemoDir(os.TempDir(), keep)
 	if err != nil {
 		return err
 	}
-	if !keep {
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	}
+	defer func() { err = errors.Join(err, remove()) }()
 	opt := harness.Options{Binary: binary, Nodes: nodes, Dir: dir}
 	if harness.PortsFree(demoPorts...) {
 		opt.External = demoPorts
@@ -187,7 +192,7 @@ func (d *demo) verify(ctx context.Context, acked string) error {
 	cmd := exec.CommandContext(ctx, d.binary, "-b", strings.Join(d.cluster.Bootstrap(), ","), "verify", demoTopic, acked)
 	cmd.Stdout = d.out
 	cmd.Stderr = os.Stderr
-	err := cmd.Run()
+	err := harness.Run(cmd)
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		return exit(ended.ExitCode())
@@ -236,7 +241,7 @@ func (d *demo) do(ctx context.Context, words []string) bool {
 	case "status":
 		cmd := exec.CommandContext(ctx, d.binary, "-b", strings.Join(d.cluster.Bootstrap(), ","), "cluster", "info")
 		cmd.Stdout, cmd.Stderr = d.out, d.out
-		_ = cmd.Run() // it has said what is wrong
+		_ = harness.Run(cmd) // it has said what is wrong
 		return true
 	}
 	verbs := map[string]func(*harness.Node) error{

@@ -31,6 +31,7 @@ type app struct {
 	quiet   bool
 	verbose bool
 	noColor bool
+	leash   int // file descriptor of a pipe; the process ends at once when its other end is closed
 }
 
 const exitCodes = `Exit codes:
@@ -65,13 +66,20 @@ func newRoot(a *app) *cobra.Command {
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "No progress or hints on standard error")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "Say on standard error what is asked of which node")
 	f.BoolVar(&a.noColor, "no-color", false, "No colour (NO_COLOR)")
+	f.IntVar(&a.leash, "leash", 0, "File descriptor of a pipe; the process ends at once when its other end is closed")
+	_ = f.MarkHidden("leash")
 	root.AddCommand(
 		newTopicCommand(a), newClusterCommand(a), newNodeCommand(a),
 		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a),
 		newServeCommand(a), newDemoCommand(a),
 		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a), newLogCommand(a),
 	)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkFlags(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if a.leash > 0 {
+			go holdLeash(a.leash)
+		}
+		return a.checkFlags(cmd)
+	}
 	return root
 }
 

@@ -20,12 +20,11 @@ import (
 // requests, which limits.inflight_bytes bounds. GOGC overrides it.
 const gcPercent = 200
 
-// errLeash ends a node whose parent has gone.
+// errLeash ends a node or a command whose parent has gone.
 var errLeash = errors.New("the parent process has gone")
 
 func newServeCommand(a *app) *cobra.Command {
 	var source configSource
-	var leash int
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node in the foreground",
@@ -37,15 +36,10 @@ logs and ends. A second signal ends it at once.`,
 			if err != nil {
 				return err
 			}
-			if leash > 0 {
-				go holdLeash(leash)
-			}
 			return serve(cmd.Context(), cfg, a.err)
 		},
 	}
 	source.register(cmd)
-	cmd.Flags().IntVar(&leash, "leash", 0, "file descriptor of a pipe; the node ends at once when its other end is closed")
-	_ = cmd.Flags().MarkHidden("leash")
 	return cmd
 }
 
