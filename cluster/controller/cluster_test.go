@@ -37,6 +37,33 @@ type testCluster struct {
 
 	mu    sync.Mutex
 	nodes map[int32]*testNode
+
+	witness witness
+}
+
+// witness sees every image that any node publishes: there is one leader of an epoch.
+type witness struct {
+	mu      sync.Mutex
+	leaders map[record.PartitionID]map[int32]int32 // by epoch
+	broken  []string
+}
+
+func (w *witness) see(_ *metadata.Image, d metadata.Delta) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range d.Partitions {
+		p := d.New.Partition(id)
+		if p == nil || p.Leader == metadata.NoNode {
+			continue
+		}
+		if w.leaders[id] == nil {
+			w.leaders[id] = map[int32]int32{}
+		}
+		if was, ok := w.leaders[id][p.LeaderEpoch]; ok && was != p.Leader {
+			w.broken = append(w.broken, fmt.Sprintf("%s: nodes %d and %d lead in epoch %d", id, was, p.Leader, p.LeaderEpoch))
+		}
+		w.leaders[id][p.LeaderEpoch] = p.Leader
+	}
 }
 
 // testNode is one node, running or not. Its addresses stay; its directory is replaced by wipe.
@@ -53,6 +80,7 @@ type testNode struct {
 
 func newTestCluster(t *testing.T, size int, options func(*Options)) *testCluster {
 	tc := &testCluster{t: t, nodes: map[int32]*testNode{}, options: options}
+	tc.witness.leaders = map[record.PartitionID]map[int32]int32{}
 	for id := int32(1); id <= int32(size); id++ {
 		n := &testNode{cluster: tc, id: id, gossip: fmt.Sprintf("n%d:7946", id), raft: testAddress(), fatal: make(chan error, 1)}
 		tc.nodes[id] = n
@@ -65,6 +93,7 @@ func newTestCluster(t *testing.T, size int, options func(*Options)) *testCluster
 				n.stop()
 			}
 		}
+		require.Empty(t, tc.witness.broken)
 	})
 	return tc
 }
@@ -81,7 +110,7 @@ func (n *testNode) start() *Controller {
 		RaftBind: n.raft, RaftAdvertise: n.raft, InterBrokerListener: "internal", Peers: func() []Peer { return n.cluster.peers(n.id) },
 		OnFatal: func(err error) { n.fatal <- err }, Registerer: prometheus.NewRegistry(),
 		HeartbeatTimeout: 200 * time.Millisecond, ElectionTimeout: 200 * time.Millisecond, PreferredInterval: 500 * time.Millisecond,
-		Publish: func(*metadata.Image, metadata.Delta) { n.published.Add(1) },
+		Publish: func(i *metadata.Image, d metadata.Delta) { n.published.Add(1); n.cluster.witness.see(i, d) },
 	}
 	if os.Getenv("CONTROLLER_LOG") != "" {
 		opt.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", n.id)
@@ -196,14 +225,73 @@ type testBroker struct {
 	closed   chan struct{} // the session connection
 	epoch    int64
 	reports  map[record.PartitionID]metadata.ReplicaReportItem // what it says when asked
+	logs     map[record.PartitionID]testLog                    // what it has: reported unasked too, once in each epoch without a leader
+	told     map[record.PartitionID]int32                      // epochs of those reports
+	mute     bool                                              // it reports nothing
+	finishes []metadata.Finish                                 // for the next heartbeat
 	want     kmsg.BrokerHeartbeatRequest                       // wishes
 	last     *kmsg.BrokerHeartbeatResponse
 	stopped  chan struct{}
 	wait     sync.WaitGroup
 }
 
+// testLog is where a log ends.
+type testLog struct {
+	lastEpoch int32
+	end       int64
+}
+
+// has gives the broker a log.
+func (b *testBroker) has(id record.PartitionID, lastEpoch int32, end int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.logs[id] = testLog{lastEpoch, end}
+}
+
+func (b *testBroker) setMute(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mute = on
+}
+
+// report says what of its logs is asked for, or new. Under mu.
+func (b *testBroker) report(image *metadata.Image) (items []metadata.ReplicaReportItem) {
+	if b.mute {
+		return nil
+	}
+	say := func(id record.PartitionID) {
+		p := image.Partition(id)
+		if l, ok := b.logs[id]; ok && p != nil && p.Leader == metadata.NoNode {
+			b.told[id] = p.LeaderEpoch
+			items = append(items, metadata.ReplicaReportItem{Partition: id, Epoch: p.LeaderEpoch, LastEpoch: l.lastEpoch, End: l.end})
+		}
+	}
+	for id := range b.logs {
+		if p := image.Partition(id); p != nil && p.Rule.ElectBy() == metadata.RuleQuorum && p.LeaderEpoch > b.told[id] {
+			say(id)
+		}
+	}
+	if b.last == nil {
+		return items
+	}
+	asked, err := metadata.DecodeHeartbeatAnswer(tag(&b.last.UnknownTags, metadata.TagHeartbeatAnswer))
+	if err != nil {
+		return items
+	}
+	for _, id := range asked.WantReports {
+		say(id)
+		if r, ok := b.reports[id]; ok {
+			items = append(items, r)
+		}
+	}
+	return items
+}
+
 func (tc *testCluster) broker(id int32) *testBroker {
-	b := &testBroker{cluster: tc, id: id, address: testAddress(), directory: "dir", reports: map[record.PartitionID]metadata.ReplicaReportItem{}}
+	b := &testBroker{
+		cluster: tc, id: id, address: testAddress(), directory: "dir", reports: map[record.PartitionID]metadata.ReplicaReportItem{},
+		logs: map[record.PartitionID]testLog{}, told: map[record.PartitionID]int32{},
+	}
 	tc.t.Cleanup(b.die)
 	return b
 }
@@ -266,17 +354,8 @@ func (b *testBroker) step(incarnation uuid.UUID) {
 	b.mu.Lock()
 	req.BrokerID, req.BrokerEpoch, req.CurrentMetadataOffset = b.id, epoch, epoch
 	req.WantFence, req.WantShutdown = b.want.WantFence, b.want.WantShutdown
-	var extra metadata.HeartbeatExtra
-	if b.last != nil {
-		asked, err := metadata.DecodeHeartbeatAnswer(tag(&b.last.UnknownTags, metadata.TagHeartbeatAnswer))
-		if err == nil {
-			for _, id := range asked.WantReports {
-				if r, ok := b.reports[id]; ok {
-					extra.Reports = append(extra.Reports, r)
-				}
-			}
-		}
-	}
+	extra := metadata.HeartbeatExtra{Reports: b.report(c.Image()), Finish: b.finishes}
+	b.finishes = nil
 	b.mu.Unlock()
 	req.UnknownTags.Set(metadata.TagHeartbeat, extra.Encode())
 	resp := c.BrokerHeartbeat(ctx, req, closed)
@@ -345,25 +424,31 @@ func (tc *testCluster) awaitAlive(b *testBroker) {
 	})
 }
 
-// createTopic makes a topic with one partition on these brokers and gives its id.
+// createTopic makes a topic of the ISR rule with one partition on these brokers and gives its id.
 func (tc *testCluster) createTopic(name string, minISR int32, replicas ...int32) record.PartitionID {
 	tc.t.Helper()
-	id := record.NewTopicID()
+	return tc.create(metadata.NewTopic{Name: name, Assignment: [][]int32{replicas}, Rule: metadata.RuleISR, MinISR: minISR})
+}
+
+// create makes a topic and gives its first partition.
+func (tc *testCluster) create(topic metadata.NewTopic) record.PartitionID {
+	tc.t.Helper()
+	topic.ID, topic.Durability, topic.Recovery = record.NewTopicID(), metadata.DurabilityMemory, metadata.RecoverWaitAll
 	eventually(tc.t, "a topic is created", func() bool {
 		n := tc.controller()
 		if n == nil {
 			return false
 		}
-		res, err := n.ctl.Propose(context.Background(), &metadata.CreateTopics{Topics: []metadata.NewTopic{{
-			ID: id, Name: name, Assignment: [][]int32{replicas}, Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory,
-			Recovery: metadata.RecoverWaitAll, MinISR: minISR,
-		}}})
+		res, err := n.ctl.Propose(context.Background(), &metadata.CreateTopics{Topics: []metadata.NewTopic{topic}})
+		if err == nil && res.Err != nil {
+			tc.t.Fatal(res.Err)
+		}
 		if err == nil && res.Items[0] != nil {
 			tc.t.Fatal(res.Items[0])
 		}
 		return err == nil
 	})
-	return record.PartitionID{Topic: id}
+	return record.PartitionID{Topic: topic.ID}
 }
 
 // awaitLeader waits until the controller's image has a leader of the partition that ok takes.

@@ -67,10 +67,12 @@ func signal(c chan struct{}) {
 	}
 }
 
-// rescan makes the next look cover every partition.
-func (k *dutyKeeper) rescan() {
+// takeOver makes ready what the first heartbeats are asked: a new controller has no reports. The loop's first look covers
+// every partition and acts.
+func (k *dutyKeeper) takeOver() {
+	k.think(k.r.c.Image(), time.Now())
 	k.mu.Lock()
-	k.all = true
+	k.all, k.waiting = true, map[record.PartitionID]string{} // nobody was told yet
 	k.mu.Unlock()
 	k.poke()
 }

@@ -20,16 +20,21 @@ type dutyWorld struct {
 }
 
 func newDutyWorld(t *testing.T, recovery metadata.RecoveryPolicy, replicas ...int32) *dutyWorld {
+	return newDutyWorldOf(t, metadata.RuleISR, recovery, replicas...)
+}
+
+func newDutyWorldOf(t *testing.T, rule metadata.CommitRule, recovery metadata.RecoveryPolicy, replicas ...int32) *dutyWorld {
 	w := &dutyWorld{sessionWorld: newSessionWorld(t), epoch: map[int32]int64{}}
 	for _, id := range replicas {
 		w.epoch[id] = w.alive(id)
 	}
 	w.id = record.PartitionID{Topic: record.NewTopicID()}
 	w.apply(&metadata.CreateTopics{Topics: []metadata.NewTopic{{
-		ID: w.id.Topic, Name: "t", Assignment: [][]int32{replicas}, Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory, Recovery: recovery, MinISR: 1,
+		ID: w.id.Topic, Name: "t", Assignment: [][]int32{replicas}, Rule: rule, Durability: metadata.DurabilityMemory, Recovery: recovery, MinISR: 1,
 	}}})
 	w.facts = dutyFacts{
 		reports: reports{}, flaps: map[record.PartitionID]flap{}, forced: map[record.PartitionID]int32{},
+		moves: map[record.PartitionID]*move{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
 		unclean: func(*metadata.Topic) bool { return false }, giveBack: true,
 	}
 	return w
@@ -58,7 +63,8 @@ func (w *dutyWorld) report(id int32, lastEpoch int32, end int64) {
 }
 
 func (w *dutyWorld) plan() dutyPlan {
-	w.facts.now, w.facts.image, w.facts.moved = w.now, w.state.Image(), []record.PartitionID{w.id}
+	w.facts.now, w.facts.image = w.now, w.state.Image()
+	w.facts.moved, w.facts.changing = []record.PartitionID{w.id}, []record.PartitionID{w.id}
 	return planDuties(w.facts)
 }
 

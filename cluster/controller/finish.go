@@ -6,23 +6,8 @@ import (
 	"cordwood/fsm/metadata"
 )
 
-// What a finished change was about, as the metric counts it.
-const (
-	changeRule       = "rule"
-	changeDurability = "durability"
-	changeReplicas   = "replicas"
-)
-
-// changeOf names the change that is under way on a partition.
-func changeOf(p *metadata.Partition) string {
-	switch {
-	case p.Rule == metadata.RuleISRToQuorum || p.Rule == metadata.RuleQuorumToISR:
-		return changeRule
-	case p.Durability == metadata.DurabilityMemoryToDisk:
-		return changeDurability
-	}
-	return changeReplicas
-}
+// changes are what may be finished, as the metric names them.
+var changes = []metadata.Change{metadata.ChangeReplicas, metadata.ChangeRule, metadata.ChangeDurability}
 
 // finish proposes the finishes that leaders have proven. The state machine counts the evidence again; what it refuses
 // item by item is for the leader to see in the image.
@@ -38,7 +23,7 @@ func (r *reign) finish(ctx context.Context, items []metadata.Finish) error {
 		case e != nil:
 			r.log.Debug("finish of a change refused", "partition", items[i].Partition, "err", e)
 		case p != nil:
-			r.c.metrics.finishes.WithLabelValues(changeOf(p)).Inc()
+			r.c.metrics.finishes.WithLabelValues(string(p.Change())).Inc()
 		}
 	}
 	return nil

@@ -35,8 +35,8 @@ func newMetrics(c *Controller) *metrics {
 	for _, kind := range []string{kindSafe, kindPreferred, kindReported, kindLastLeader, kindUnsafe} {
 		m.elections.WithLabelValues(kind)
 	}
-	for _, change := range []string{changeRule, changeDurability, changeReplicas} {
-		m.finishes.WithLabelValues(change)
+	for _, change := range changes {
+		m.finishes.WithLabelValues(string(change))
 	}
 	m.all = []prometheus.Collector{
 		m.fencings, m.dataLoss, m.elections, m.finishes,

@@ -96,14 +96,17 @@ func (m *move) follow(p *metadata.Partition, now time.Time) (over bool) {
 }
 
 // prefer says what a move makes of an election that is possible: its target leads if it ties for the most complete log
-// of a majority; wait: the target or a majority may still report. missed tells why the target is not taken.
+// of a majority; wait: the target, the leader before it or a majority may still report. missed tells why the target is not taken.
 func (m *move) prefer(f *dutyFacts, p *metadata.Partition, e metadata.ReportedElection, have []metadata.ReplicaReport) (chosen metadata.ReportedElection, wait bool, missed string) {
 	waits := f.now.Before(m.until)
 	target, reported := reportOf(have, m.target)
 	best, _ := reportOf(have, e.Leader.ID)
+	_, lastReported := reportOf(have, p.LastLeader)
 	switch {
-	case !byMajority(p, e):
+	case !e.ByMajority(p):
 		return e, waits && f.majorityMayReport(p, have), fmt.Sprintf("no majority reported within %v", moveWait)
+	case waits && !lastReported && f.image.Broker(p.LastLeader).Alive():
+		return e, true, "" // a move that nobody needs should not cost records that were acknowledged by the leader alone
 	case e.Leader.ID == m.target:
 		return e, false, ""
 	case !reported:

@@ -5,7 +5,7 @@ import (
 )
 
 // reassigned says that a change of the partition's replicas is under way.
-func reassigned(p *metadata.Partition) bool { return len(p.Adding) > 0 || len(p.NewReplicas) > 0 }
+func reassigned(p *metadata.Partition) bool { return p.Change() == metadata.ChangeReplicas }
 
 // cancellation takes back the change of a partition's replicas, as this record has it.
 func cancellation(p *metadata.Partition) metadata.Reassignment {
@@ -15,18 +15,14 @@ func cancellation(p *metadata.Partition) metadata.Reassignment {
 // mayEnterJoint says that a reassignment under the quorum rule may go from filling observers to two sets in force: every
 // member of the target is trusted, enough of them live to commit, and somebody leads.
 func mayEnterJoint(p *metadata.Partition, broker metadata.Brokers) bool {
-	if p.Rule != metadata.RuleQuorum || len(p.Adding) == 0 || p.Leader == metadata.NoNode {
+	if ready, _ := metadata.JointReady(p, broker); !ready || p.Leader == metadata.NoNode {
 		return false
 	}
 	alive := 0
 	for _, id := range p.Adding {
-		if !metadata.Trusted(p, id, broker) {
-			return false
-		}
 		if broker(id).Alive() {
 			alive++
 		}
 	}
-	n := len(p.Adding)
-	return alive >= max(n/2+1, min(int(p.MinISR), n))
+	return alive >= metadata.WriteQuorum(len(p.Adding), p.MinISR)
 }

@@ -65,7 +65,7 @@ func (r *reign) run() {
 	}
 	r.log.Info("this node is the controller", "cluster", r.c.Image().ClusterID(), "after", time.Since(r.begun).Round(time.Millisecond))
 	r.sessions.takeOver()
-	r.duties.rescan()
+	r.duties.takeOver()
 	r.serving.Store(true)
 	r.start(r.tellNews)
 	r.start(r.sessions.loop)

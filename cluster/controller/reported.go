@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"slices"
-
 	"cordwood/fsm/metadata"
 )
 
@@ -15,11 +13,11 @@ type reportedElection struct {
 // leaderlessByQuorum elects by reports, asks for those that are missing, or sees to an unsafe election.
 func (f *dutyFacts) leaderlessByQuorum(p *metadata.Partition, plan *dutyPlan) {
 	have := f.reports.of(p, f.image)
-	e, ok, why := chooseReported(p, have, f.image.Broker)
+	e, ok, why := metadata.ChooseReported(p, have, f.image.Broker)
 	switch {
 	case ok:
 		f.electReported(p, e, have, plan)
-	case f.jointLost(p):
+	case metadata.MustCancel(p, f.image.Broker) && !f.lastLeaderIsThere(p):
 		plan.cancel = append(plan.cancel, cancellation(p))
 	case f.mayLose(p):
 		f.unsafe(p, have, plan)
@@ -32,7 +30,7 @@ func (f *dutyFacts) leaderlessByQuorum(p *metadata.Partition, plan *dutyPlan) {
 // electReported makes an election of what reports allow, in its time.
 func (f *dutyFacts) electReported(p *metadata.Partition, e metadata.ReportedElection, have []metadata.ReplicaReport, plan *dutyPlan) {
 	kind := kindReported
-	if !byMajority(p, e) {
+	if !e.ByMajority(p) {
 		kind = kindLastLeader
 	}
 	if m := f.moves[p.ID]; m != nil && m.epoch == p.LeaderEpoch {
@@ -54,20 +52,6 @@ func (f *dutyFacts) electReported(p *metadata.Partition, e metadata.ReportedElec
 	}
 }
 
-// byMajority says that the voters are a majority of every set in force; the last leader's own report is none.
-func byMajority(p *metadata.Partition, e metadata.ReportedElection) bool {
-	votes := func(set []int32) bool {
-		n := 0
-		for _, id := range set {
-			if _, ok := reportOf(e.Voters, id); ok {
-				n++
-			}
-		}
-		return n >= len(set)/2+1
-	}
-	return votes(p.Replicas) && (len(p.NewReplicas) == 0 || votes(p.NewReplicas))
-}
-
 // majorityMayReport says that the trusted replicas which have reported or can still do so are a majority of every set.
 func (f *dutyFacts) majorityMayReport(p *metadata.Partition, have []metadata.ReplicaReport) bool {
 	enough := func(set []int32) bool {
@@ -78,24 +62,13 @@ func (f *dutyFacts) majorityMayReport(p *metadata.Partition, have []metadata.Rep
 				n++
 			}
 		}
-		return n >= len(set)/2+1
+		return n >= metadata.Majority(len(set))
 	}
 	return enough(p.Replicas) && (len(p.NewReplicas) == 0 || enough(p.NewReplicas))
 }
 
-// jointLost says that a joint majority cannot elect: the new set has no trusted majority, and the last leader, whose own
-// report would do, is not there.
-func (f *dutyFacts) jointLost(p *metadata.Partition) bool {
-	if len(p.NewReplicas) == 0 {
-		return false
-	}
-	trusted := 0
-	for _, id := range p.NewReplicas {
-		if metadata.Trusted(p, id, f.image.Broker) {
-			trusted++
-		}
-	}
+// lastLeaderIsThere says that the last leader is alive and may lead again on its own report, once it has come.
+func (f *dutyFacts) lastLeaderIsThere(p *metadata.Partition) bool {
 	last, b := p.Member(p.LastLeader), f.image.Broker(p.LastLeader)
-	lastComes := last != nil && b.Alive() && last.Cert >= b.LossPower && slices.Contains(voters(p), p.LastLeader)
-	return trusted < len(p.NewReplicas)/2+1 && !lastComes
+	return last != nil && b.Alive() && last.Cert >= b.LossPower
 }
