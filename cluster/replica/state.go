@@ -3,6 +3,7 @@ package replica
 import (
 	"time"
 
+	"cordwood/fsm/metadata"
 	"cordwood/fsm/partition"
 	"cordwood/logstore/record"
 )
@@ -42,8 +43,9 @@ func (p *Partition) State(now time.Time) partition.PartitionState {
 	if p.rec != nil {
 		s.LeaderEpoch = p.rec.LeaderEpoch
 	}
+	flushed := p.log.FlushedOffset()
 	if p.leader == nil {
-		s.Replicas = []partition.ReplicaState{{ID: p.me, LogEnd: s.LogEndOffset, LastCaughtUp: -1, LastFetch: -1, InSync: p.rec != nil && contains(p.rec.ISR, p.me)}}
+		s.Replicas = []partition.ReplicaState{{ID: p.me, LogEnd: s.LogEndOffset, Flushed: flushed, LastCaughtUp: -1, LastFetch: -1, InSync: p.rec != nil && contains(p.rec.ISR, p.me)}}
 		return s
 	}
 	p.hear(p.leader)
@@ -52,7 +54,14 @@ func (p *Partition) State(now time.Time) partition.PartitionState {
 		if r.Position >= s.LogEndOffset {
 			caught = now // it lags behind nothing
 		}
-		s.Replicas = append(s.Replicas, partition.ReplicaState{ID: r.ID, LogEnd: r.Position, LastCaughtUp: millis(caught), LastFetch: millis(r.LastFetch), InSync: r.InSync})
+		told := partition.ReplicaState{ID: r.ID, LogEnd: r.Position, Flushed: -1, LastCaughtUp: millis(caught), LastFetch: millis(r.LastFetch), InSync: r.InSync}
+		switch {
+		case r.ID == p.me:
+			told.LogEnd, told.Flushed = s.LogEndOffset, flushed
+		case p.rec.Durability != metadata.DurabilityMemory:
+			told.Flushed = r.Position // what is not on disk does not count
+		}
+		s.Replicas = append(s.Replicas, told)
 	}
 	return s
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"cordwood/fsm/metadata"
 )
 
 // reasonView is one way in which a cluster or node is not well.
@@ -189,7 +191,7 @@ func underReplicated(topics []topicView) []string {
 	var out []string
 	for _, t := range topics {
 		for _, p := range t.Partitions {
-			if len(p.ISR) < len(p.Replicas) {
+			if p.underReplicated() {
 				out = append(out, t.Name)
 				break
 			}
@@ -221,10 +223,12 @@ func judgeHealth(cv *clusterView, topics []topicView, minISR map[string]int) *he
 			switch {
 			case p.Leader < 0:
 				offline = append(offline, name+" has no leader")
-			case len(p.ISR) < minISR[t.Name]:
+			case p.info.Rule == metadata.RuleQuorum && p.facts().Live < p.writeQuorum():
+				underMin = append(underMin, fmt.Sprintf("%s: %d of %d replicas alive, a commit needs %d", name, p.facts().Live, len(p.present()), p.writeQuorum()))
+			case p.info.Rule != metadata.RuleQuorum && len(p.ISR) < minISR[t.Name]:
 				underMin = append(underMin, fmt.Sprintf("%s: %d in sync, acks=all needs %d", name, len(p.ISR), minISR[t.Name]))
-			case len(p.ISR) < len(p.Replicas):
-				under = append(under, fmt.Sprintf("%s: in sync %s of %s", name, ids(p.ISR), ids(p.Replicas)))
+			case p.underReplicated():
+				under = append(under, fmt.Sprintf("%s: in sync %s of %s", name, ids(p.ISR), ids(p.present())))
 			}
 		}
 	}

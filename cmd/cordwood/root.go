@@ -177,6 +177,13 @@ func (a *app) note(format string, args ...any) {
 	}
 }
 
+// noteVerbose is note, with -v only.
+func (a *app) noteVerbose(format string, args ...any) {
+	if a.verbose {
+		a.note(format, args...)
+	}
+}
+
 // terminal says that w is a terminal.
 func terminal(w any) bool {
 	f, ok := w.(*os.File)

@@ -101,7 +101,7 @@ func (a *app) result(v *topicsDoneView) (view, error) {
 
 func newTopicCommand(a *app) *cobra.Command {
 	return group("topic", "Create, look at, change and delete topics", []string{"topics"},
-		newTopicCreate(a), newTopicList(a), newTopicDescribe(a), newTopicAlter(a), newTopicDelete(a), newAddPartitions(a))
+		newTopicCreate(a), newTopicList(a), newTopicDescribe(a), newTopicSafety(a), newTopicAlter(a), newTopicDelete(a), newAddPartitions(a))
 }
 
 func newTopicCreate(a *app) *cobra.Command {

@@ -113,7 +113,7 @@ func (p partitionView) status() string {
 	switch {
 	case p.Leader < 0:
 		s = "offline"
-	case len(p.ISR) < len(p.present()):
+	case p.underReplicated():
 		s = "under-replicated"
 	}
 	switch p.Transition {
@@ -363,7 +363,8 @@ func (c *client) fillLogEnds(ctx context.Context, topics []topicView) error {
 	return ctx.Err()
 }
 
-func (c *client) logEnds(ctx context.Context, leader int32, topics map[string][]*partitionView) error {
+// quorumOf asks for the positions of partitions' replicas.
+func quorumOf(topics map[string][]*partitionView) *kmsg.DescribeQuorumRequest {
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	for _, name := range sortedKeys(topics) {
 		t := kmsg.NewDescribeQuorumRequestTopic()
@@ -375,7 +376,11 @@ func (c *client) logEnds(ctx context.Context, leader int32, topics map[string][]
 		}
 		req.Topics = append(req.Topics, t)
 	}
-	r, err := c.Broker(int(leader)).RetriableRequest(ctx, req)
+	return req
+}
+
+func (c *client) logEnds(ctx context.Context, leader int32, topics map[string][]*partitionView) error {
+	r, err := c.Broker(int(leader)).RetriableRequest(ctx, quorumOf(topics))
 	if err != nil {
 		return err
 	}

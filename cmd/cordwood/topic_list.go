@@ -73,8 +73,8 @@ func listTopics(topics []topicView, keep func(topicRow) bool) *topicListView {
 	for _, t := range topics {
 		r := topicRow{Name: t.Name, ID: t.ID, Partitions: len(t.Partitions), Internal: t.internal}
 		for _, p := range t.Partitions {
-			r.Replication = max(r.Replication, len(p.Replicas))
-			if len(p.ISR) < len(p.Replicas) {
+			r.Replication = max(r.Replication, len(p.present()))
+			if p.underReplicated() {
 				r.UnderReplicated++
 			}
 			if p.Leader < 0 {

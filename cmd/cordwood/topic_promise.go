@@ -36,6 +36,16 @@ func (p *partitionView) present() []int32 {
 	return p.Replicas
 }
 
+// underReplicated says that a replica which is in force is not in sync.
+func (p *partitionView) underReplicated() bool {
+	return slices.ContainsFunc(p.present(), func(id int32) bool { return !slices.Contains(p.ISR, id) })
+}
+
+// writeQuorum is how many replicas commit a record under the quorum rule.
+func (p *partitionView) writeQuorum() int {
+	return metadata.WriteQuorum(len(p.present()), p.info.MinISR)
+}
+
 // facts is what of the partition may block writes.
 func (p *partitionView) facts() metadata.PromisePartition {
 	f := metadata.PromisePartition{Led: p.Leader >= 0, InSync: len(p.ISR)}

@@ -1,11 +1,16 @@
 package metadata
 
+import (
+	"encoding/binary"
+	"fmt"
+)
+
 // Private tags of answers that describe a cluster: what Kafka's fields have no room for. Clients skip tags that they
 // do not know.
 const (
 	TagNodeInfo      uint32 = 10020 // DescribeCluster, per broker
 	TagPartitionInfo uint32 = 10021 // DescribeTopicPartitions, per partition
-	TagFlushed       uint32 = 10022 // DescribeQuorum, per replica of a topic partition: end of the prefix on disk, int64
+	TagCopyPlace     uint32 = 10022 // DescribeQuorum, per replica of a topic partition
 	TagAckLatency    uint32 = 10023 // DescribeQuorum, per topic partition
 	TagHistory       uint32 = 10024 // DescribeTopicPartitions, per partition; as a request's own field it asks for it
 	TagForced        uint32 = 10031 // CreateTopics, AlterConfigs, AlterPartitionReassignments: take it all the same
@@ -65,6 +70,25 @@ func (i *Image) PartitionInfo(p *Partition) PartitionInfo {
 		info.LastLeader = p.LastLeader
 	}
 	return info
+}
+
+// CopyPlace is the body of TagCopyPlace: 16 bytes, big-endian.
+type CopyPlace struct {
+	Flushed  int64 // end of the prefix on disk; -1 unknown
+	LogStart int64 // first offset of the log; -1 unknown, as of a replica on another node
+}
+
+// Encode gives the bytes of the tagged field.
+func (c CopyPlace) Encode() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(c.Flushed)), uint64(c.LogStart))
+}
+
+// DecodeCopyPlace reads TagCopyPlace, else ErrCorruptField.
+func DecodeCopyPlace(b []byte) (CopyPlace, error) {
+	if len(b) != 16 {
+		return CopyPlace{}, fmt.Errorf("%w: place of a copy in %d bytes", ErrCorruptField, len(b))
+	}
+	return CopyPlace{Flushed: int64(binary.BigEndian.Uint64(b)), LogStart: int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }
 
 // Encode gives the bytes of the tagged field.

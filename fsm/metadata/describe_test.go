@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 )
@@ -49,6 +50,17 @@ func FuzzDecodePartitionInfo(f *testing.F) {
 		}
 		if again, err := DecodePartitionInfo(p.Encode()); err != nil || len(again.Trusted) != len(p.Trusted) || again.Rule != p.Rule {
 			t.Errorf("%+v came back as %+v, %v", p, again, err)
+		}
+	})
+}
+
+func FuzzDecodeCopyPlace(f *testing.F) {
+	f.Add(CopyPlace{Flushed: -1, LogStart: 5}.Encode())
+	f.Add([]byte{1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := DecodeCopyPlace(b)
+		if err == nil && !bytes.Equal(c.Encode(), b) {
+			t.Errorf("%v came back as %v", b, c.Encode())
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (f *PromiseFacts) where() string {
 func (f *PromiseFacts) commit() string {
 	have := fmt.Sprintf("%s %s", verb(f.Replicas > 1), f.where())
 	inSync := fmt.Sprintf("every in-sync replica, at least %d of %d, has it %s", f.MinISR, f.Replicas, f.where())
-	quorum := fmt.Sprintf("%d of %d replicas, the fastest, have it %s", copiesToCommit(f.Replicas, f.MinISR), f.Replicas, f.where())
+	quorum := fmt.Sprintf("%d of %d replicas, the fastest, have it %s", WriteQuorum(f.Replicas, f.MinISR), f.Replicas, f.where())
 	switch {
 	case f.Replicas <= 1:
 		return "the only replica " + have
@@ -95,7 +95,7 @@ func (f *PromiseFacts) acknowledged() string {
 
 // spare is how many nodes may be gone for good without loss or an end of service.
 func (f *PromiseFacts) spare() int {
-	inSync, quorum := int(f.MinISR)-1, min(f.Replicas-majorityOf(f.Replicas), copiesToCommit(f.Replicas, f.MinISR)-1)
+	inSync, quorum := int(f.MinISR)-1, min(f.Replicas-Majority(f.Replicas), WriteQuorum(f.Replicas, f.MinISR)-1)
 	switch f.Rule {
 	case RuleISR:
 		return inSync
@@ -166,7 +166,7 @@ func (f *PromiseFacts) blocked() string {
 
 // needed is how many replicas must be alive for writes to be committed.
 func (f *PromiseFacts) needed() int {
-	inSync, quorum := int(f.MinISR), copiesToCommit(f.Replicas, f.MinISR)
+	inSync, quorum := int(f.MinISR), WriteQuorum(f.Replicas, f.MinISR)
 	switch f.Rule {
 	case RuleISR:
 		return inSync
@@ -178,7 +178,7 @@ func (f *PromiseFacts) needed() int {
 
 // blockedNow says why a partition commits nothing now, empty where it does.
 func (f *PromiseFacts) blockedNow(p PromisePartition) string {
-	quorum := copiesToCommit(f.Replicas, f.MinISR)
+	quorum := WriteQuorum(f.Replicas, f.MinISR)
 	switch {
 	case f.Rule != RuleISR && p.Live < quorum:
 		return fmt.Sprintf("too few replicas now: %d of %d alive, %d are needed", p.Live, f.Replicas, quorum)

@@ -113,7 +113,7 @@ func (w *WhatIf) WhyOffline(down []int32) string {
 	}
 	if !stays && len(w.candidates(left)) == 0 {
 		if w.Rule.ElectBy() == RuleQuorum {
-			return fmt.Sprintf("%d of %d replicas may vote, and a leader needs %d", len(w.trusted(w.Replicas, left)), len(w.Replicas), majorityOf(len(w.Replicas)))
+			return fmt.Sprintf("%d of %d replicas may vote, and a leader needs %d", len(w.trusted(w.Replicas, left)), len(w.Replicas), Majority(len(w.Replicas)))
 		}
 		return "no in-sync or eligible replica is left"
 	}
@@ -158,7 +158,7 @@ func (w *WhatIf) left(down []int32) survivors {
 			voters++
 		}
 	}
-	s.controlled = len(w.Voters) == 0 || voters >= majorityOf(len(w.Voters))
+	s.controlled = len(w.Voters) == 0 || voters >= Majority(len(w.Voters))
 	return s
 }
 
@@ -188,9 +188,9 @@ func (w *WhatIf) candidates(left survivors) []Copy {
 		return left.among(w.ELR)
 	}
 	old, both := w.trusted(w.Replicas, left), slices.Concat(w.Replicas, w.NewReplicas)
-	enough := len(old) >= majorityOf(len(w.Replicas))
+	enough := len(old) >= Majority(len(w.Replicas))
 	if enough && len(w.NewReplicas) > 0 {
-		enough = len(w.trusted(w.NewReplicas, left)) >= majorityOf(len(w.NewReplicas))
+		enough = len(w.trusted(w.NewReplicas, left)) >= Majority(len(w.NewReplicas))
 	}
 	if enough {
 		return w.trusted(both, left)
@@ -223,7 +223,7 @@ func (w *WhatIf) keptByLeader(r RecordRange, left survivors) bool {
 		return lacking == 0
 	}
 	// The most complete log of a majority leads: records go only where a majority can be made of those that lack them.
-	return lacking < majorityOf(len(w.Replicas)) && lacking < len(candidates)
+	return lacking < Majority(len(w.Replicas)) && lacking < len(candidates)
 }
 
 // commits says that records are committed again, once the replicas that are left have caught up.
@@ -241,7 +241,7 @@ func (w *WhatIf) commits(left survivors) bool {
 func (w *WhatIf) short(left survivors) (set []int32, need int) {
 	if w.Rule != RuleISR {
 		for _, set := range [][]int32{w.Replicas, w.NewReplicas} {
-			if n := copiesToCommit(len(set), w.MinISR); len(set) > 0 && len(left.among(set)) < n {
+			if n := WriteQuorum(len(set), w.MinISR); len(set) > 0 && len(left.among(set)) < n {
 				return set, n
 			}
 		}
@@ -262,9 +262,3 @@ func (w *WhatIf) heldBy(r RecordRange, down []int32) bool {
 	byMembership := r.Committed && w.Rule.ElectBy() == RuleISR
 	return byMembership && slices.ContainsFunc(slices.Concat(w.ISR, w.ELR), stays)
 }
-
-// copiesToCommit is the number of copies that commits a record under the quorum rule: a majority of n replicas, or the
-// minimum where that is more.
-func copiesToCommit(n int, minISR int32) int { return max(majorityOf(n), min(int(minISR), n)) }
-
-func majorityOf(n int) int { return n/2 + 1 }

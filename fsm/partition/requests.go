@@ -170,6 +170,7 @@ type ListOffsetsAnswer struct {
 type ReplicaState struct {
 	ID           int32
 	LogEnd       int64 // -1 unknown
+	Flushed      int64 // end of the prefix on disk; -1 unknown
 	LastCaughtUp int64 // wall clock, milliseconds; -1 unknown
 	LastFetch    int64 // wall clock, milliseconds; -1 unknown
 	InSync       bool

@@ -267,6 +267,14 @@ func TestThePositionsOfATopicPartitionAreAskedOfItsLeader(t *testing.T) {
 		if leader == 1 {
 			require.Len(t, p.CurrentVoters, 2)
 			require.EqualValues(t, 7, p.CurrentVoters[0].LogEndOffset)
+			for _, v := range p.CurrentVoters {
+				v.UnknownTags.Each(func(tag uint32, raw []byte) {
+					place, err := metadata.DecodeCopyPlace(raw)
+					require.NoError(t, err)
+					require.EqualValues(t, 6, place.Flushed)
+					require.Equal(t, v.ReplicaID == 1, place.LogStart == 0, "a node knows its own log start")
+				})
+			}
 		} else {
 			require.EqualValues(t, 6, p.ErrorCode)
 		}

@@ -121,6 +121,7 @@ func describeQuorumNodes(q *Quorum) []kmsg.DescribeQuorumResponseNode {
 }
 
 // describePartitionQuorum tells of a topic partition what its leader knows of every replica: Kafka has no such answer.
+// Another node that hosts it says that it does not lead, and tells of its own replica alone.
 func (h *Handlers) describePartitionQuorum(img *metadata.Image, topic string, n int32) kmsg.DescribeQuorumResponseTopicPartition {
 	x := kmsg.NewDescribeQuorumResponseTopicPartition()
 	x.Partition, x.ErrorMessage = n, sentence(nil)
@@ -134,12 +135,21 @@ func (h *Handlers) describePartitionQuorum(img *metadata.Image, topic string, n 
 	s, hosted := h.Replicas.State(id)
 	if !hosted || !s.Leader {
 		x.ErrorCode, x.ErrorMessage = code(partition.ErrNotLeader), message(partition.ErrNotLeader)
+	} else {
+		x.LeaderEpoch = s.LeaderEpoch
+	}
+	if !hosted {
 		return x
 	}
-	x.LeaderEpoch, x.HighWatermark = s.LeaderEpoch, s.HighWatermark
+	x.HighWatermark = s.HighWatermark
 	for _, r := range s.Replicas {
 		state := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 		state.ReplicaID, state.LogEndOffset, state.LastFetchTimestamp, state.LastCaughtUpTimestamp = r.ID, r.LogEnd, r.LastFetch, r.LastCaughtUp
+		place := metadata.CopyPlace{Flushed: r.Flushed, LogStart: -1}
+		if r.ID == h.Node.ID {
+			place.LogStart = s.LogStartOffset
+		}
+		state.UnknownTags.Set(metadata.TagCopyPlace, place.Encode())
 		x.CurrentVoters = append(x.CurrentVoters, state)
 	}
 	return x

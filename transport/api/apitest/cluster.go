@@ -214,7 +214,7 @@ func (w *Cluster) State(id record.PartitionID) (partition.PartitionState, bool) 
 	}
 	s := partition.PartitionState{ID: id, Leader: p.Leader == w.Handlers.Node.ID, LeaderEpoch: p.LeaderEpoch, HighWatermark: 5, LogEndOffset: 7, Size: 100}
 	for _, n := range p.Replicas {
-		s.Replicas = append(s.Replicas, partition.ReplicaState{ID: n, LogEnd: 7, LastCaughtUp: 1, LastFetch: 1, InSync: true})
+		s.Replicas = append(s.Replicas, partition.ReplicaState{ID: n, LogEnd: 7, Flushed: 6, LastCaughtUp: 1, LastFetch: 1, InSync: true})
 	}
 	return s, true
 }
