@@ -37,6 +37,15 @@ type walker struct {
 	idem    idempotent
 	flagged int
 	stats   map[string]int
+	acks    []*ackFlight
+	changes bool // rule and durability change on the way
+}
+
+// ackFlight is an acknowledgement on its way behind the fetches of its session.
+type ackFlight struct {
+	from, to *member
+	s        *session
+	ack      *partition.Ack
 }
 
 // sent is a produce whose answer is still open.
@@ -187,9 +196,25 @@ func (w *walker) control() {
 	if p.Leader != metadata.NoNode {
 		return
 	}
-	if x := metadata.ChooseLeader(p, img.Broker); x != metadata.NoNode {
-		w.elect(x)
-		return
+	if p.Rule.ElectBy() == metadata.RuleISR {
+		if x := metadata.ChooseLeader(p, img.Broker); x != metadata.NoNode {
+			w.elect(x)
+			w.stats["election by ISR"]++
+			return
+		}
+	} else {
+		for _, n := range w.nodes {
+			if n.m == nil || n.be != img.BrokerEpoch(n.id) {
+				continue
+			}
+			for _, r := range n.m.Reports([]record.PartitionID{w.id}) { // asked again
+				w.reports[n.id] = r
+			}
+		}
+		if ok, _ := w.electReported(); ok {
+			w.stats["election by reports"]++
+			return
+		}
 	}
 	if img.Safety(p) != metadata.OfflineUnsafe {
 		return
@@ -314,8 +339,12 @@ func (w *walker) step() {
 		}
 	case k < 30:
 		w.fetchStep(n)
-	case k < 62:
+	case k < 55:
 		w.move()
+	case k < 59:
+		w.toDisk(n)
+	case k < 62:
+		w.hear()
 	case k < 76:
 		n.replay(1 + w.rng.IntN(3))
 	case k < 79:
@@ -338,9 +367,15 @@ func (w *walker) step() {
 		if n.m != nil && w.rng.IntN(2) == 0 {
 			w.kill(n)
 		}
-	case k < 97:
+	case k < 95:
 		if n.m == nil {
 			w.restart(n)
+		}
+	case k < 96:
+		w.alter()
+	case k < 97:
+		if p := w.head(); p.Rule.ElectBy() == metadata.RuleQuorum && p.Leader != metadata.NoNode && w.rng.IntN(2) == 0 {
+			w.do(&metadata.BeginElection{Elections: []metadata.ElectionStart{{Partition: w.id, LeaderEpoch: p.LeaderEpoch, Leader: p.Leader}}})
 		}
 	case k < 98:
 		if p := n.part(); p != nil && p.leader != nil {
@@ -361,8 +396,60 @@ func (w *walker) step() {
 	w.settle()
 }
 
+// toDisk lets a node's fsync end, and its followers' word of it go.
+func (w *walker) toDisk(n *member) {
+	if n.m == nil {
+		return
+	}
+	if n.m.flushes.step() {
+		w.stats["flush"]++
+	}
+	n.proposals()
+	n.heartbeat()
+	for leader := int32(1); leader <= 3; leader++ {
+		if a := n.ack(leader); a != nil {
+			w.acks = append(w.acks, &ackFlight{n, w.nodes[leader], n.sessions[leader], a})
+		}
+	}
+}
+
+// hear brings one acknowledgement to its leader, unless a fetch of its session is before it.
+func (w *walker) hear() {
+	if len(w.acks) == 0 {
+		return
+	}
+	i := w.rng.IntN(len(w.acks))
+	a := w.acks[i]
+	if slices.ContainsFunc(w.flying, func(x *exchange) bool { return x.s == a.s && x.resp == nil }) {
+		return
+	}
+	if w.rng.IntN(8) > 0 { // else it comes again, later
+		w.acks = slices.Delete(w.acks, i, i+1)
+	}
+	a.to.hear(a.ack)
+	w.stats["ack"]++
+}
+
+// alter asks for another rule or durability, or for the old one back.
+func (w *walker) alter() {
+	if !w.changes {
+		return
+	}
+	c := metadata.TopicConfigChange{Topic: w.topic}
+	if w.rng.IntN(2) == 0 {
+		c.Rule = []metadata.CommitRule{metadata.RuleISR, metadata.RuleQuorum}[w.rng.IntN(2)]
+	} else {
+		c.Durability = []metadata.Durability{metadata.DurabilityMemory, metadata.DurabilityDisk}[w.rng.IntN(2)]
+	}
+	before := w.head()
+	if r := w.do(&metadata.AlterTopicConfigs{Topics: []metadata.TopicConfigChange{c}}); r.Items[0] == nil && w.head() != before {
+		w.note("asked for %s%s: %s, %s", c.Rule, c.Durability, w.head().Rule, w.head().Durability)
+		w.stats["change"]++
+	}
+}
+
 func (w *walker) heal() {
-	w.flying = nil
+	w.flying, w.acks = nil, nil
 	for _, n := range w.nodes {
 		n.sessions = map[int32]*session{}
 	}
@@ -380,6 +467,10 @@ func (w *walker) heal() {
 			if l := w.head().Leader; l != metadata.NoNode {
 				n.round(l)
 			}
+			n.flush()
+			for l := int32(1); l <= 3; l++ {
+				w.nodes[l].hear(n.ack(l))
+			}
 			n.tick()
 			w.observe()
 			w.settle()
@@ -394,7 +485,7 @@ func (w *walker) heal() {
 
 func (w *walker) healed() bool {
 	p := w.head()
-	if p.Leader == metadata.NoNode || len(p.ISR) != 3 {
+	if p.Leader == metadata.NoNode || len(p.ISR) != 3 || p.Rule == metadata.RuleISRToQuorum || p.Rule == metadata.RuleQuorumToISR || p.Durability == metadata.DurabilityMemoryToDisk {
 		return false
 	}
 	l := w.nodes[p.Leader].part().log
@@ -416,7 +507,7 @@ func (w *walker) equal() {
 	}
 	seen := map[int]bool{}
 	for i, l := range want {
-		require.False(w.t, seen[l.name], "record %d is there twice", l.name)
+		require.False(w.t, l.name != marker && seen[l.name], "record %d is there twice", l.name)
 		seen[l.name] = true
 		if name, ok := w.acked[start+int64(i)]; ok {
 			require.Equal(w.t, name, l.name, "acknowledged at %d", start+int64(i))
@@ -438,7 +529,11 @@ func TestRandomSchedulesOverRealLogs(t *testing.T) {
 		seed := first + uint64(i)
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := &walker{world: newWorld(t, 1, 2, 3), rng: rand.New(rand.NewPCG(seed, 1)), acked: map[int64]int{}, stats: stats}
-			w.id = w.create(1+w.rng.Int32N(3), 1, 2, 3)
+			rule := []metadata.CommitRule{metadata.RuleISR, metadata.RuleQuorum}[w.rng.IntN(2)]
+			durability := []metadata.Durability{metadata.DurabilityMemory, metadata.DurabilityDisk}[w.rng.IntN(2)]
+			w.changes = w.rng.IntN(2) == 0
+			w.id = w.createAs(rule, durability, 1+w.rng.Int32N(3), 1, 2, 3)
+			w.note("%s, %s, changes %v", rule, durability, w.changes)
 			w.replayAll()
 			t.Cleanup(func() {
 				if t.Failed() {
@@ -454,13 +549,16 @@ func TestRandomSchedulesOverRealLogs(t *testing.T) {
 			w.heal()
 			w.compare()
 			w.equal()
+			if !w.changes && durability == metadata.DurabilityDisk {
+				require.Zero(t, w.flagged, "power alone never takes what counts from disk")
+			}
 		})
 		if !ok {
 			return
 		}
 	}
 	t.Logf("%v", stats)
-	for _, k := range []string{"produce", "acked", "idempotent", "answers", "crash", "raise"} {
+	for _, k := range []string{"produce", "acked", "idempotent", "answers", "crash", "raise", "flush", "ack", "change", "election by reports"} {
 		if stats[k] == 0 && n > 10 {
 			t.Errorf("no schedule came to %q: %v", k, stats)
 		}
