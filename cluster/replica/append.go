@@ -79,6 +79,10 @@ func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pe
 		p.waits.Add(info.Last, acks, &pp.acks[i])
 	}
 	p.apply(e)
+	if !info.Duplicate {
+		p.measure(info.Last, now)
+		p.attribute(p.me)
+	}
 	if !info.Duplicate && !e.Advanced {
 		p.notifyFollowers()
 	}

@@ -219,9 +219,12 @@ func (m *Manager) adopt(t *metadata.Topic, id record.PartitionID, log *logstore.
 
 // drop deletes a replica that a record took away.
 func (m *Manager) drop(p *Partition) error {
+	var measured partition.AckLatency
+	p.latency(&measured)
 	m.mu.Lock()
 	if m.parts[p.id] == p {
 		delete(m.parts, p.id)
+		m.goneLatency.Add(&measured)
 	}
 	m.mu.Unlock()
 	m.session.forget(p.id)

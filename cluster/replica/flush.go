@@ -118,6 +118,7 @@ func (p *Partition) Flush() {
 	}
 	if p.leader != nil {
 		p.apply(p.leader.OnFlush(p.node.brokers(), p.log, p.node.now()))
+		p.attribute(p.me)
 	}
 	if p.role == partition.RoleFollow {
 		p.node.flushed(p, p.rec.Leader)

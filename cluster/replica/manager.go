@@ -33,6 +33,8 @@ type Manager struct {
 	links    map[int32]*link
 	fetchers map[int32]*fetcher
 	closed   bool
+	// goneLatency is what replicas measured that are here no more.
+	goneLatency partition.AckLatency
 
 	alter   *alterQueue
 	session sessionQueue
@@ -148,6 +150,7 @@ func (p *Partition) Ack(replica int32, brokerEpoch int64, a partition.AckPositio
 	defer p.mu.Unlock()
 	if p.leader != nil {
 		p.apply(p.leader.OnAck(replica, brokerEpoch, a.LeaderEpoch, a.AckOffset, p.node.brokers(), p.log, now))
+		p.attribute(replica)
 	}
 }
 

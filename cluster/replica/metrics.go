@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/partition"
 )
 
 // seriesMax bounds the partitions that have series of their own; above it only sums are kept.
@@ -44,7 +45,7 @@ type collector struct {
 	start, hw, end, size, isr, replicas, epoch                  *prometheus.Desc
 	hosted, leading, under, underMin, offline, quarantined      *prometheus.Desc
 	truncated, isrChanges, dropped, storageFree, storageOffline *prometheus.Desc
-	raised                                                      *prometheus.Desc
+	raised, wouldBe, completedBy, unmeasured                    *prometheus.Desc
 }
 
 func (m *Manager) register(r prometheus.Registerer) error {
@@ -70,6 +71,9 @@ func (m *Manager) register(r prometheus.Registerer) error {
 		truncated:      d("truncated_records_total", "Records cut from followers' logs; below_hw=true may have been committed, after a flagged election.", "below_hw"),
 		isrChanges:     d("isr_changes_total", "ISR changes of partitions while they were led here.", "change"),
 		raised:         d("produce_acks_raised_total", "Batches whose topic waits for more acknowledgement than their producer asked for, by topic, while hosted here.", "topic"),
+		wouldBe:        d("produce_ack_would_be_seconds", "Time from a batch taken up to the moment that it would have been acknowledged under each rule, for the same batches.", "rule"),
+		completedBy:    d("ack_completed_by_total", "Batches committed when this replica counted them; record: when the partition's record changed.", "replica"),
+		unmeasured:     d("produce_ack_unmeasured_total", "Batches not measured because too many before them waited for one of the rules."),
 		dropped:        d("metrics_dropped_series", "Partitions without series of their own, because there are too many."),
 		storageFree:    d("storage_free_bytes", "Free bytes of the log directory's file system.", "dir"),
 		storageOffline: d("storage_state", "State of the log directory: 0 serves, 1 full, 2 offline.", "dir"),
@@ -125,6 +129,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.raised, prometheus.CounterValue, float64(n), topic)
 		}
 	}
+	c.latency(ch)
 	dropped := 0
 	if !single {
 		dropped = len(parts)
@@ -164,4 +169,29 @@ func (c *collector) one(p *Partition, rec *metadata.Partition, leads bool, gauge
 		gauge(c.replicas, float64(len(rec.Replicas)), p.topic, number)
 		gauge(c.epoch, float64(rec.LeaderEpoch), p.topic, number)
 	}
+}
+
+// latency tells what leaders here measured of acknowledgements.
+func (c *collector) latency(ch chan<- prometheus.Metric) {
+	l := c.m.allLatency()
+	for _, x := range []struct {
+		rule string
+		h    *partition.AckHistogram
+	}{{"leader", &l.Leader}, {"quorum", &l.Quorum}, {"isr", &l.ISR}} {
+		buckets, n := make(map[float64]uint64, len(partition.AckBounds)), uint64(0)
+		for i, bound := range partition.AckBounds {
+			n += uint64(x.h.Counts[i])
+			buckets[bound.Seconds()] = n
+		}
+		n += uint64(x.h.Counts[len(partition.AckBounds)])
+		ch <- prometheus.MustNewConstHistogram(c.wouldBe, n, x.h.Sum.Seconds(), buckets, x.rule)
+	}
+	for id, n := range l.CompletedBy {
+		replica := "record"
+		if id != partition.ByRecord {
+			replica = strconv.Itoa(int(id))
+		}
+		ch <- prometheus.MustNewConstMetric(c.completedBy, prometheus.CounterValue, float64(n), replica)
+	}
+	ch <- prometheus.MustNewConstMetric(c.unmeasured, prometheus.CounterValue, float64(l.Skipped))
 }

@@ -64,16 +64,17 @@ type Partition struct {
 	role        partition.Role
 	leader      *partition.Leader // while leading
 	waits       partition.Waits[*ack]
-	readers     []*reader   // parked fetches of consumers
-	lows        []*reader   // whoever waits for the replicas' log starts
-	links       []*linkPart // followers that fetch from here
-	quarantined string      // why; empty: not
-	failed      error       // the log refuses work: directory offline or damage
-	watched     bool        // in the node's tick set
-	raised      int64       // batches that wait for more than their producer asked for
-	owesReport  bool        // once the log is on disk
-	owesMarker  bool        // a change of rule waits for it
-	unsettled   bool        // rec was not acted on to the end: the log refused for now
+	readers     []*reader    // parked fetches of consumers
+	lows        []*reader    // whoever waits for the replicas' log starts
+	links       []*linkPart  // followers that fetch from here
+	quarantined string       // why; empty: not
+	failed      error        // the log refuses work: directory offline or damage
+	watched     bool         // in the node's tick set
+	acks        *attribution // what is measured of acknowledgements; nil before the first batch
+	raised      int64        // batches that wait for more than their producer asked for
+	owesReport  bool         // once the log is on disk
+	owesMarker  bool         // a change of rule waits for it
+	unsettled   bool         // rec was not acted on to the end: the log refused for now
 	fetch       fetchState
 	flushing    flushState // under the node's flushPool.mu
 }
@@ -175,6 +176,7 @@ func (p *Partition) amend(old, rec *metadata.Partition, role partition.Role, now
 	if p.leader != nil {
 		p.node.resized(len(rec.ISR) - len(old.ISR))
 		p.apply(p.leader.OnView(rec, p.node.brokers(), p.log, now))
+		p.attribute(partition.ByRecord)
 	}
 	p.catchUp()
 	owes := p.owesMarker
@@ -248,6 +250,9 @@ func (p *Partition) step(to partition.Role) {
 	p.role = to
 	p.fetch = fetchState{}
 	p.owesReport, p.owesMarker = false, false
+	if p.acks != nil {
+		p.acks.forget()
+	}
 	p.waits.Fail(partition.ErrNotLeader, finish)
 	p.notify()
 	p.lowered()

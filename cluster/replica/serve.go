@@ -20,6 +20,7 @@ func (p *Partition) Follow(l *link, fp *partition.FetchPartition, now time.Time)
 		Offset: fp.FetchOffset, LastFetchedEpoch: fp.LastFetchedEpoch, AckOffset: fp.AckOffset, LogStart: fp.LogStartOffset,
 	}, p.node.brokers(), p.log, now)
 	p.apply(e)
+	p.attribute(l.replica)
 	p.lowered()
 	return v.Err
 }

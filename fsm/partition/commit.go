@@ -68,9 +68,10 @@ func (l *Leader) quorumOf(set []int32, f Facts) int64 {
 	if len(set) == 0 {
 		return 0
 	}
-	held := make([]int64, len(set))
-	for i, id := range set {
-		held[i] = l.positionOf(id, f)
+	var few [8]int64 // no allocation for what sets usually are
+	held := few[:0]
+	for _, id := range set {
+		held = append(held, l.positionOf(id, f))
 	}
 	slices.Sort(held)
 	return held[len(held)-writeQuorum(len(set), l.rec.MinISR)]
