@@ -6,7 +6,8 @@ LDFLAGS  = -s -w -X main.version=$(VERSION)
 ROUNDS  ?= 2
 SEED    ?= 0
 SLOW_FOR ?= 60s
-LOADED   = TestKilledNodes|TestARollingRestart
+LOADED   = TestKilledNodes|TestARollingRestart|TestAPowerCut|TestLiveChanges
+MEASURED = TestAPausedFollower
 LOOP     = go test -tags "hashicorpmetrics integration" -count 1 -timeout 60m ./integration/loops -v
 KAFKA    = integration/kafka/kafka.sh
 
@@ -39,7 +40,7 @@ lint: ## formatting, vet, linters
 .PHONY: integration
 integration: build ## real nodes on loopback: few rounds of every loop
 	$(LOOP) -run '$(LOADED)' -rounds $(ROUNDS) -seed $(SEED)
-	$(LOOP) -skip '$(LOADED)' -rounds 1 -seed $(SEED) -slow-for 15s
+	$(LOOP) -skip '$(LOADED)|$(MEASURED)' -rounds 1 -seed $(SEED) -slow-for 15s
 
 .PHONY: kill-loops
 kill-loops: build ## kill -9 of leader, follower, controller, all, under load (ROUNDS=n)
@@ -65,6 +66,27 @@ failover: build ## how soon a killed, cut off or slow node is replaced, and when
 reboot: build ## take the power from all nodes under load: what is lost is named (ROUNDS=n)
 	$(LOOP) -run TestARebootedHost -rounds $(ROUNDS) -seed $(SEED)
 
+.PHONY: slow-follower
+slow-follower: ROUNDS = 5
+slow-follower: build ## what a paused follower costs under each commit rule; a measure, on an idle machine (ROUNDS=n)
+	$(LOOP) -run '$(MEASURED)' -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: amnesia
+amnesia: build ## a node that lost its memory in a majority that lacks what was acknowledged (ROUNDS=n)
+	$(LOOP) -run TestAnAmnesiac -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: powerloss
+powerloss: build ## all nodes lose power: topics that count from disk lose nothing, the others say what (ROUNDS=n)
+	$(LOOP) -run TestAPowerCut -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: live-changes
+live-changes: build ## rule, durability and replicas changed under load, a node killed at each step (ROUNDS=n)
+	$(LOOP) -run TestLiveChanges -rounds $(ROUNDS) -seed $(SEED)
+
+.PHONY: spurious
+spurious: build ## leaders fenced by mistake, kills around registration (ROUNDS=n)
+	$(LOOP) -run 'TestALeaderFenced|TestKillsAround' -rounds $(ROUNDS) -seed $(SEED)
+
 .PHONY: mixed
 mixed: build ## the previous version (integration/previous) and this one in one cluster, under load, both ways round
 	$(LOOP) -run TestThePrevious
@@ -74,10 +96,12 @@ dist: ## release tarballs with SHA256SUMS, the same bytes each time
 	tools/dist.sh "$(VERSION)" "$(LDFLAGS)"
 
 .PHONY: soak
-soak: ## the kill loops, twenty rounds, and ten of the others
-	$(MAKE) kill-loops ROUNDS=20
+soak: ## the kill loops and the live changes, twenty rounds, and five or ten of the others
+	$(MAKE) kill-loops live-changes ROUNDS=20
 	$(MAKE) rolling ROUNDS=10
 	$(MAKE) reboot damage failover bootstrap ROUNDS=10
+	$(MAKE) amnesia powerloss spurious ROUNDS=10
+	$(MAKE) slow-follower ROUNDS=5
 
 .PHONY: oracle
 oracle: build ## compare our answers with those a real Kafka gave

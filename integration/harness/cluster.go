@@ -219,6 +219,11 @@ func (c *Cluster) each(f func(*Node) error) error {
 // Close kills what still runs. Directories stay: their maker removes them.
 func (c *Cluster) Close() error { return c.Kill() }
 
+// Answering lists the nodes that run and are not paused.
+func (c *Cluster) Answering() []*Node {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Node) bool { return !n.Answers() })
+}
+
 // Bootstrap lists the clients' addresses, for seeds.
 func (c *Cluster) Bootstrap() []string {
 	var a []string

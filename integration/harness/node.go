@@ -40,6 +40,7 @@ type Node struct {
 	exited chan struct{} // closed when the process has been waited for
 	err    error         // its Wait result; read after exited
 	leash  *os.File      // our end of the pipe whose closing ends the child
+	paused bool          // by Pause, until Resume or the next start
 }
 
 // DataDir is where the node keeps its data.
@@ -96,7 +97,7 @@ func (n *Node) Start() error {
 		return err
 	}
 	exited := make(chan struct{})
-	n.cmd, n.leash, n.exited = cmd, leash, exited
+	n.cmd, n.leash, n.exited, n.paused = cmd, leash, exited, false
 	go func() {
 		n.err = cmd.Wait()
 		logs.Close()
@@ -191,18 +192,29 @@ func (n *Node) Wait(ctx context.Context) (int, error) {
 }
 
 // Pause stops the process with SIGSTOP: it holds its sockets and answers nothing.
-func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP) }
+func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP, true) }
 
 // Resume lets a paused process go on.
-func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+func (n *Node) Resume() error { return n.signal(syscall.SIGCONT, false) }
 
-func (n *Node) signal(sig syscall.Signal) error {
+func (n *Node) signal(sig syscall.Signal, paused bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.runningLocked() {
 		return fmt.Errorf("node %d does not run", n.ID)
 	}
-	return n.cmd.Process.Signal(sig)
+	if err := n.cmd.Process.Signal(sig); err != nil {
+		return err
+	}
+	n.paused = paused
+	return nil
+}
+
+// Answers says that the process runs and is not paused.
+func (n *Node) Answers() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.runningLocked() && !n.paused
 }
 
 // Ready asks /readyz once.

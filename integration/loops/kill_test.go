@@ -17,15 +17,16 @@ import (
 )
 
 // TestKilledNodesLoseNothingAcknowledged kills with SIGKILL the leader, a follower, the controller and then all nodes at
-// once, each followed by a restart, under a steady idempotent acks=all writer.
+// once, each followed by a restart, under a steady idempotent acks=all writer. The commit rules take turns.
 func TestKilledNodesLoseNothingAcknowledged(t *testing.T) {
 	rng := random(t)
-	table := NewTable("round", "killed", "node", "longest gap", "acknowledged", "lost", "duplicated", "reordered", "verdict")
+	table := NewTable("round", "rule", "killed", "node", "longest gap", "acknowledged", "lost", "duplicated", "reordered", "verdict")
 	defer table.Print(os.Stdout)
 	gaps := map[string][]time.Duration{}
 	for round := range *rounds {
 		c := start(t, 3, harness.Options{})
-		topic(t, c, "loop", 3)
+		rule := bothRules[round%len(bothRules)]
+		topic(t, c, "loop", 3, "commit.rule="+rule)
 		file := filepath.Join(t.TempDir(), "acked")
 		w, err := workload.StartWriter(workload.WriterOptions{Seeds: c.Bootstrap(), Topic: "loop", Tag: fmt.Sprintf("r%d", round), File: file, Rate: 500, Size: 200})
 		require.NoError(t, err)
@@ -47,7 +48,7 @@ func TestKilledNodesLoseNothingAcknowledged(t *testing.T) {
 			g := w.LongestGap(since)
 			gaps[kind] = append(gaps[kind], g)
 			v := verify(t, c, "loop", flushed(t, w))
-			table.Add(round, kind, ids(victims), g, v.Acknowledged, v.Lost, v.Duplicated, v.Reordered, v.Verdict)
+			table.Add(round, rule, kind, ids(victims), g, v.Acknowledged, v.Lost, v.Duplicated, v.Reordered, v.Verdict)
 			require.Equal(t, "ok", v.Verdict, "%+v", v)
 		}
 		require.NoError(t, w.Stop(60*time.Second))

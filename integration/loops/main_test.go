@@ -85,18 +85,42 @@ func keepLogs(t *testing.T, c *harness.Cluster) {
 // cordwood runs the command line against the cluster and gives its standard output; the exit code must be one of ok.
 func cordwood(t *testing.T, c *harness.Cluster, ok []int, args ...string) string {
 	t.Helper()
+	out, said, code := command(t, c, args...)
+	require.Contains(t, ok, code, "cordwood %s: %s%s", strings.Join(args, " "), out, said)
+	return out
+}
+
+// try runs a command that may fail and gives what it said and its exit code.
+func try(t *testing.T, c *harness.Cluster, args ...string) (said string, code int) {
+	t.Helper()
+	out, said, code := command(t, c, args...)
+	return out + said, code
+}
+
+func command(t *testing.T, c *harness.Cluster, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, *binary, append([]string{"-b", strings.Join(c.Bootstrap(), ",")}, args...)...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
+	cmd := exec.CommandContext(ctx, *binary, append([]string{"-b", strings.Join(answering(c), ",")}, args...)...)
+	var said strings.Builder
+	cmd.Stderr = &said
 	out, err := cmd.Output()
-	code := 0
-	if err != nil {
-		code = cmd.ProcessState.ExitCode()
+	if cmd.ProcessState == nil {
+		require.NoError(t, err) // it could not be started
 	}
-	require.Contains(t, ok, code, "cordwood %s: %s%s", strings.Join(args, " "), out, stderr.String())
-	return string(out)
+	return string(out), said.String(), cmd.ProcessState.ExitCode()
+}
+
+// answering lists the clients' addresses of the nodes that answer, all of them when none does.
+func answering(c *harness.Cluster) []string {
+	var a []string
+	for _, n := range c.Answering() {
+		a = append(a, n.External)
+	}
+	if len(a) == 0 {
+		return c.Bootstrap()
+	}
+	return a
 }
 
 // topic makes a topic with three replicas, or as many as there are nodes.
@@ -107,6 +131,7 @@ func topic(t *testing.T, c *harness.Cluster, name string, partitions int, settin
 		args = append(args, "-c", s)
 	}
 	cordwood(t, c, []int{0}, args...)
+	known(t, c, name)
 }
 
 type verdict struct {

@@ -82,11 +82,10 @@ func (r *reboot) run(t *testing.T, rng *rand.Rand, flush string) {
 	require.NoError(t, c.Kill())
 	_ = before.Stop(time.Millisecond) // what was under way has no outcome
 	for _, n := range c.Nodes {
-		d, err := vfs.DropUnsynced(n.DataDir(), vfs.JournalDir(n.DataDir()), r.mode, r.seed+uint64(n.ID))
+		d, err := n.LosePower(r.mode, r.seed)
 		require.NoError(t, err)
 		r.cut += len(d.Cut)
 		r.undone += len(d.Undone)
-		require.NoError(t, n.Reboot())
 	}
 	require.NoError(t, c.Start())
 	require.NoError(t, c.WaitReady(ctx, 60*time.Second))
@@ -173,20 +172,33 @@ func lostFrom(t *testing.T, file string, from map[int]int64) (n int) {
 func metric(t *testing.T, c *harness.Cluster, name string) (sum float64) {
 	t.Helper()
 	for _, n := range c.Nodes {
-		resp, err := http.Get("http://" + n.HTTP + "/metrics")
-		require.NoError(t, err)
-		b, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		found := false
-		for line := range strings.Lines(string(b)) {
-			if value, ok := strings.CutPrefix(line, name+" "); ok {
-				v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-				require.NoError(t, err)
-				sum, found = sum+v, true
-			}
-		}
-		require.True(t, found, "node %d has no metric %s", n.ID, name)
+		sum += metricOf(t, n, name)
 	}
 	return sum
+}
+
+// metricOf is one series of one node.
+func metricOf(t *testing.T, n *harness.Node, series string) float64 {
+	t.Helper()
+	v, ok := lookMetric(t, n, series)
+	require.True(t, ok, "node %d has no %s", n.ID, series)
+	return v
+}
+
+// lookMetric is the same for a series that may not be there.
+func lookMetric(t *testing.T, n *harness.Node, series string) (float64, bool) {
+	t.Helper()
+	resp, err := http.Get("http://" + n.HTTP + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			require.NoError(t, err)
+			return v, true
+		}
+	}
+	return 0, false
 }

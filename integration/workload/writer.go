@@ -33,6 +33,8 @@ type Writer struct {
 	failed []error
 	last   time.Time
 	gaps   []gap
+	took   []Took               // if Timed
+	under  map[string]time.Time // handed over and not answered, by id
 }
 
 // shortestGap is what is noted as a gap: well above the pace of a writer, well below anything worth asking about.
@@ -65,6 +67,13 @@ type WriterOptions struct {
 	File  string
 	Rate  int // records a second
 	Size  int // bytes of a value
+	Timed bool
+}
+
+// Took is how long one acknowledgement took, from the hand-over of its record to the client.
+type Took struct {
+	At time.Time // of the hand-over
+	D  time.Duration
 }
 
 // StartWriter starts a writer. It goes on until Stop, through every error that a client may retry.
@@ -92,7 +101,8 @@ func StartWriter(opt WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &Writer{Tag: opt.Tag, File: opt.File, client: client, file: f, out: bufio.NewWriter(f), cancel: cancel, done: make(chan struct{}), last: time.Now()}
+	w := &Writer{Tag: opt.Tag, File: opt.File, client: client, file: f, out: bufio.NewWriter(f), cancel: cancel, done: make(chan struct{}), last: time.Now(),
+		under: map[string]time.Time{}}
 	go w.run(ctx, opt)
 	return w, nil
 }
@@ -111,13 +121,18 @@ func (w *Writer) run(ctx context.Context, opt WriterOptions) {
 		value := id + " "
 		value += strings.Repeat("x", max(0, opt.Size-len(value)))
 		rec := &kgo.Record{Value: []byte(value), Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}}}
-		w.client.Produce(context.Background(), rec, func(r *kgo.Record, err error) { w.note(id, r, err) })
+		at := time.Now()
+		w.mu.Lock()
+		w.under[id] = at
+		w.mu.Unlock()
+		w.client.Produce(context.Background(), rec, func(r *kgo.Record, err error) { w.note(id, at, opt.Timed, r, err) })
 	}
 }
 
-func (w *Writer) note(id string, r *kgo.Record, err error) {
+func (w *Writer) note(id string, at time.Time, timed bool, r *kgo.Record, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.under, id)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			w.failed = append(w.failed, err)
@@ -130,6 +145,9 @@ func (w *Writer) note(id string, r *kgo.Record, err error) {
 	}
 	w.last = now
 	w.acked++
+	if timed {
+		w.took = append(w.took, Took{at, now.Sub(at)})
+	}
 	fmt.Fprintf(w.out, "%d\t%d\t%s\n", r.Partition, r.Offset, id)
 }
 
@@ -159,6 +177,33 @@ func (w *Writer) LongestGap(since time.Time) time.Duration {
 		}
 	}
 	return longest
+}
+
+// Times gives how long the acknowledgements of records handed over from one time to another took, sorted; only those that
+// came so far, and only of a Timed writer.
+func (w *Writer) Times(from, to time.Time) []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []time.Duration
+	for _, t := range w.took {
+		if !t.At.Before(from) && t.At.Before(to) {
+			out = append(out, t.D)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Under is the number of records handed over before a time that are neither acknowledged nor given up.
+func (w *Writer) Under(before time.Time) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.under {
+		if at.Before(before) {
+			n++
+		}
+	}
+	return n
 }
 
 // WaitAcked waits until n more records were acknowledged than now.
