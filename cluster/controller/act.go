@@ -100,11 +100,14 @@ func (k *dutyKeeper) electReported(elections []reportedElection) {
 			continue
 		}
 		k.r.c.metrics.elections.WithLabelValues(elections[i].kind).Inc()
-		if elections[i].kind != kindPreferred { // a wanted move says nothing of leaders that do not live
+		if !elections[i].wanted { // a move that was wanted says nothing of leaders that do not live
 			won = append(won, elections[i].Partition)
 		}
 	}
 	k.noteElections(won)
+	if len(won) < len(elections) {
+		k.poke() // the next moves may begin
+	}
 }
 
 func (k *dutyKeeper) unsafeElect(elections []metadata.UnsafeElection) {

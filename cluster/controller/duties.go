@@ -222,7 +222,7 @@ func (k *dutyKeeper) think(image *metadata.Image, now time.Time) (plan dutyPlan,
 			k.wanted[b][id] = struct{}{}
 		}
 	}
-	if len(plan.give) > 0 || len(plan.begin) > 0 {
+	if len(plan.give)+len(plan.begin) > 0 && !plan.more {
 		k.gaveBack = now
 	}
 	k.slowOnes(image, &plan, now)

@@ -109,6 +109,7 @@ type dutyPlan struct {
 	unsafe   []metadata.UnsafeElection
 	give     []metadata.Election            // moves to the preferred replica under the ISR rule
 	begin    []moveStart                    // the same under the quorum rule: its election follows
+	more     bool                           // further moves wait for those that are under way
 	cancel   []metadata.Reassignment        // changes that stand in the way of an election
 	joint    []metadata.JointEntry          // reassignments whose observers are complete
 	wanted   map[int32][]record.PartitionID // reports to ask of brokers

@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	maxMoves     = 100                    // moves that the duties have under way at once: nobody leads meanwhile
 	moveWait     = 200 * time.Millisecond // how long a move waits for its target's report and a majority
 	moveForgot   = 10 * time.Second       // a move whose beginning was not seen by then never began
 	declinedLast = 5 * time.Minute        // the longest between two attempts to give a partition's leadership back
@@ -73,6 +74,10 @@ func (f *dutyFacts) giveByQuorum(p *metadata.Partition, plan *dutyPlan) {
 	if young || f.moves[p.ID] != nil || f.now.Before(f.declined[p.ID].until) || checkMove(p, p.Replicas[0], f.image.Broker) != nil {
 		return
 	}
+	if len(f.moves)+len(plan.begin) >= maxMoves {
+		plan.more = true
+		return
+	}
 	plan.begin = append(plan.begin, startMove(p, p.Replicas[0]))
 }
 
@@ -95,13 +100,17 @@ func (m *move) follow(p *metadata.Partition, now time.Time) (over bool) {
 	return false
 }
 
-// prefer says what a move makes of an election that is possible: its target leads if it ties for the most complete log
-// of a majority; wait: the target, the leader before it or a majority may still report. missed tells why the target is not taken.
+// prefer says what a move makes of an election that is possible. Its target leads if it has all that the leader before it
+// has, or of the others the most, and a majority has no more complete log: those above it need not vote. (An idle leader's
+// log ends in its own epoch, which no follower knows before the first record of it.) wait: the target, the leader before
+// it or a majority may still report. missed tells why the target is not taken.
 func (m *move) prefer(f *dutyFacts, p *metadata.Partition, e metadata.ReportedElection, have []metadata.ReplicaReport) (chosen metadata.ReportedElection, wait bool, missed string) {
 	waits := f.now.Before(m.until)
 	target, reported := reportOf(have, m.target)
-	best, _ := reportOf(have, e.Leader.ID)
-	_, lastReported := reportOf(have, p.LastLeader)
+	full, lastReported := reportOf(have, p.LastLeader)
+	if !lastReported || !metadata.Trusted(p, p.LastLeader, f.image.Broker) {
+		full, _ = reportOf(have, e.Leader.ID)
+	}
 	switch {
 	case !e.ByMajority(p):
 		return e, waits && f.majorityMayReport(p, have), fmt.Sprintf("no majority reported within %v", moveWait)
@@ -113,15 +122,28 @@ func (m *move) prefer(f *dutyFacts, p *metadata.Partition, e metadata.ReportedEl
 		return e, waits && f.image.Broker(m.target).MayLead(), fmt.Sprintf("node %d did not report its log within %v", m.target, moveWait)
 	case checkMove(p, m.target, f.image.Broker) != nil:
 		return e, false, checkMove(p, m.target, f.image.Broker).Error()
-	case target.LastEpoch != best.LastEpoch || target.End != best.End:
-		return e, false, fmt.Sprintf("the log of node %d ends in epoch %d at %d, that of node %d in epoch %d at %d",
-			m.target, target.LastEpoch, target.End, best.Broker.ID, best.LastEpoch, best.End)
 	}
-	e.Leader = target.Broker
-	if _, voted := reportOf(e.Voters, m.target); !voted {
-		e.Voters = append(slices.Clone(e.Voters), target)
+	missed = fmt.Sprintf("the log of node %d ends in epoch %d at %d, that of node %d in epoch %d at %d",
+		m.target, target.LastEpoch, target.End, full.Broker.ID, full.LastEpoch, full.End)
+	if target.End < full.End {
+		return e, false, missed
 	}
-	return e, false, ""
+	chosen = e
+	chosen.Leader, chosen.Voters = target.Broker, nil
+	for _, r := range have {
+		if !above(r, target) && metadata.Trusted(p, r.Broker.ID, f.image.Broker) {
+			chosen.Voters = append(chosen.Voters, r)
+		}
+	}
+	if !chosen.ByMajority(p) {
+		return e, waits && f.majorityMayVote(p, have, target), missed + ", and those that have no more are no majority"
+	}
+	return chosen, false, ""
+}
+
+// above says that a is the more complete log.
+func above(a, b metadata.ReplicaReport) bool {
+	return a.LastEpoch > b.LastEpoch || a.LastEpoch == b.LastEpoch && a.End > b.End
 }
 
 // reportOf finds the report of a node.

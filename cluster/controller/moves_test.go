@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cordwood/fsm/metadata"
+	"cordwood/logstore/record"
 )
 
 // begin applies the beginning of a move and notes it, as the keeper does.
@@ -43,8 +44,16 @@ func TestLeadershipIsGivenBackUnderTheQuorumRuleOnlyToAReplicaInSync(t *testing.
 	w.facts.declined[w.id] = declined{tries: 1, until: w.now.Add(1)}
 	require.Empty(t, w.plan().begin, "it failed a short time ago")
 	w.after(1)
+	for i := range int32(maxMoves) {
+		w.facts.moves[record.PartitionID{Partition: 1000 + i}] = &move{}
+	}
 	p := w.plan()
+	require.Empty(t, p.begin, "so many have no leader for a moment already")
+	require.True(t, p.more)
+	clear(w.facts.moves)
+	p = w.plan()
 	require.Len(t, p.begin, 1)
+	require.False(t, p.more)
 	require.Equal(t, int32(1), p.begin[0].target)
 	w.begin(1)
 	w.report(2, 1, 5)
@@ -74,7 +83,12 @@ func TestAMovePrefersItsTargetOnlyAmongTheMostCompleteLogs(t *testing.T) {
 		{"the last leader at once where no majority can report", func(w *dutyWorld) { w.comeBack(2); w.comeBack(3); w.report(1, 0, 5) }, 0, 1, kindLastLeader, "no majority"},
 		{"a tie", func(w *dutyWorld) { w.report(1, 0, 5); w.report(3, 0, 5) }, 0, 3, kindPreferred, ""},
 		{"a shorter log", func(w *dutyWorld) { w.report(1, 0, 5); w.report(3, 0, 4) }, 0, 1, kindReported, "the log of node 3 ends in epoch 0 at 4, that of node 1 in epoch 0 at 5"},
-		{"an older epoch", func(w *dutyWorld) { w.report(1, 0, 5); w.report(3, -1, 5) }, 0, 1, kindReported, "epoch -1"},
+		{"an idle leader's epoch waits for another vote", func(w *dutyWorld) { w.report(1, 4, 5); w.report(3, 0, 5) }, moveWait - 1, 0, "", ""},
+		{"and takes the leader where none comes", func(w *dutyWorld) { w.report(1, 4, 5); w.report(3, 0, 5) }, moveWait, 1, kindReported, "no majority"},
+		{"an idle leader's epoch", func(w *dutyWorld) { w.report(1, 4, 5); w.report(2, 0, 4); w.report(3, 0, 5) }, 0, 3, kindPreferred, ""},
+		{"an idle leader's epoch that another follower knows", func(w *dutyWorld) { w.report(1, 4, 5); w.report(2, 4, 5); w.report(3, 0, 5) }, 0, 1, kindReported, "no majority"},
+		{"a shorter log without the leader's vote", func(w *dutyWorld) { w.report(1, 4, 6); w.report(2, 0, 5); w.report(3, 0, 5) }, 0, 1, kindReported, "ends in epoch 0 at 5, that of node 1 in epoch 4 at 6"},
+		{"a leader before it that has lost its memory", func(w *dutyWorld) { w.comeBack(1); w.report(1, -1, 0); w.report(2, 0, 5); w.report(3, 0, 5) }, 0, 3, kindPreferred, ""},
 		{"a longer log", func(w *dutyWorld) { w.report(1, 0, 5); w.report(3, 0, 6) }, 0, 3, kindPreferred, ""},
 		{"a majority without the target waits for it", func(w *dutyWorld) { w.report(1, 0, 5); w.report(2, 0, 5) }, moveWait - 1, 0, "", ""},
 		{"and not for ever", func(w *dutyWorld) { w.report(1, 0, 5); w.report(2, 0, 5) }, moveWait, 1, kindReported, "node 3 did not report"},

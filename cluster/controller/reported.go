@@ -7,7 +7,8 @@ import (
 // reportedElection is an election under the quorum rule with what kind it counts as.
 type reportedElection struct {
 	metadata.ReportedElection
-	kind string
+	kind   string
+	wanted bool // by a move
 }
 
 // leaderlessByQuorum elects by reports, asks for those that are missing, or sees to an unsafe election.
@@ -44,21 +45,36 @@ func (f *dutyFacts) electReported(p *metadata.Partition, e metadata.ReportedElec
 		if chosen.Leader.ID == m.target {
 			kind = kindPreferred
 		}
-		plan.reported = append(plan.reported, reportedElection{chosen, kind})
+		plan.reported = append(plan.reported, reportedElection{chosen, kind, true})
 		return
 	}
 	if f.mayElect(p.ID, plan) {
-		plan.reported = append(plan.reported, reportedElection{e, kind})
+		plan.reported = append(plan.reported, reportedElection{e, kind, false})
 	}
 }
 
 // majorityMayReport says that the trusted replicas which have reported or can still do so are a majority of every set.
 func (f *dutyFacts) majorityMayReport(p *metadata.Partition, have []metadata.ReplicaReport) bool {
+	return majorities(p, func(id int32) bool {
+		_, heard := reportOf(have, id)
+		return metadata.Trusted(p, id, f.image.Broker) && (heard || f.image.Broker(id).Alive())
+	})
+}
+
+// majorityMayVote is the same of those whose logs are not above one.
+func (f *dutyFacts) majorityMayVote(p *metadata.Partition, have []metadata.ReplicaReport, leader metadata.ReplicaReport) bool {
+	return majorities(p, func(id int32) bool {
+		r, heard := reportOf(have, id)
+		return metadata.Trusted(p, id, f.image.Broker) && (heard && !above(r, leader) || !heard && f.image.Broker(id).Alive())
+	})
+}
+
+// majorities says that something holds of a majority of every set in force.
+func majorities(p *metadata.Partition, holds func(id int32) bool) bool {
 	enough := func(set []int32) bool {
 		n := 0
 		for _, id := range set {
-			_, heard := reportOf(have, id)
-			if metadata.Trusted(p, id, f.image.Broker) && (heard || f.image.Broker(id).Alive()) {
+			if holds(id) {
 				n++
 			}
 		}
