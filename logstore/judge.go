@@ -17,6 +17,7 @@ const (
 type Judgement struct {
 	End     int64  // log end offset after Open
 	Cut     bool   // bytes go
+	Lossy   bool   // what was not synced may be gone, or be again what it was before it was cut and written anew
 	Damaged bool   // the log held, or should have held, more than this kind of restart can take from it
 	Reason  string // of Damaged or Cut, for people
 }
@@ -24,12 +25,21 @@ type Judgement struct {
 // Judge applies the table of restart classes to what was found. disk says that the topic's records count only when they
 // are on stable storage. It changes nothing.
 func (f *Found) Judge(class RestartClass, disk bool) Judgement {
-	j := Judgement{End: max(f.end, f.state.start), Cut: f.kind != breakNone, Reason: f.where}
+	j := Judgement{End: max(f.end, f.state.start), Cut: f.kind != breakNone, Reason: f.where, Lossy: class == LossyPower || class == LossyMedia}
 	j.Damaged, j.Reason = f.damaged(class, disk)
 	if !j.Damaged && j.Cut {
 		j.Reason = f.where
 	}
 	return j
+}
+
+// surelyCommitted is the high watermark that the log claims. After a loss it speaks of nothing that was not synced: there
+// other records may stand than those it was claimed of.
+func (f *Found) surelyCommitted(j Judgement) int64 {
+	if j.Lossy {
+		return min(f.hints.hw, f.hints.flushed)
+	}
+	return f.hints.hw
 }
 
 func (f *Found) damaged(class RestartClass, disk bool) (bool, string) {

@@ -80,6 +80,8 @@ type Log struct {
 	epochs atomic.Pointer[epochs]
 	start  atomic.Pointer[logState] // log start, loss, generation: replaced whole, always after it is on disk
 	hw     atomic.Int64
+
+	recalled atomic.Int64 // high watermark as it was claimed before a restart; see RecalledHighWatermark
 	// flushed is the offset below which everything is on stable storage.
 	flushed atomic.Int64
 	damaged atomic.Pointer[string]
@@ -191,6 +193,13 @@ func (l *Log) EpochEnd(asked int32) (epoch int32, end int64) {
 
 // HighWatermark is the offset below which records are committed, as the log was last told.
 func (l *Log) HighWatermark() int64 { return l.hw.Load() }
+
+// RecalledHighWatermark is the highest offset below which this log is known or was once claimed to be committed, at most
+// its end. After a restart that may have lost bytes it is above HighWatermark, and others may stand there: it is for
+// saying what may be gone, and for nothing else.
+func (l *Log) RecalledHighWatermark() int64 {
+	return max(l.hw.Load(), min(l.recalled.Load(), l.EndOffset()))
+}
 
 // SetHighWatermark notes the high watermark, for the checkpoint, the last stable offset and retention. The caller decides
 // and keeps it between log start and end.

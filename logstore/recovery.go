@@ -48,11 +48,12 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 			return err
 		}
 	}
-	if j.Cut || f.end < f.hints.flushed || f.end < f.hints.hw {
+	hw := f.surelyCommitted(j)
+	if j.Cut || f.end < f.hints.flushed || f.end < f.hints.hw || hw < f.hints.hw {
 		// The claims above the end are answered for; a second crash must not meet them again.
 		s := f.state
 		s.generation = max(s.generation, f.hints.generation) + 1
-		s.hw, s.flushed = min(f.hints.hw, f.end), min(f.hints.flushed, f.end)
+		s.hw, s.flushed = min(hw, f.end), min(f.hints.flushed, f.end)
 		if err := l.writeState(s); err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 	if !f.hosted {
 		s := *l.start.Load()
 		s.holes = f.end // from here on the log is ours and has none, and its claims stand in our files
-		s.generation, s.hw, s.flushed = max(s.generation, 1), min(f.hints.hw, f.end), min(f.hints.flushed, f.end)
+		s.generation, s.hw, s.flushed = max(s.generation, 1), min(hw, f.end), min(f.hints.flushed, f.end)
 		if err := l.writeState(s); err != nil {
 			return err
 		}
@@ -111,7 +112,8 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 	if err := l.reopenActive(segs, start, size, end, rebuild); err != nil {
 		return err
 	}
-	l.hw.Store(min(max(f.hints.hw, start), end))
+	l.hw.Store(min(max(hw, start), end))
+	l.recalled.Store(min(max(f.hints.hw, start), end))
 	l.flushed.Store(min(max(f.hints.flushed, start), end))
 	if f.clean {
 		l.flushed.Store(end)

@@ -265,6 +265,7 @@ func (l *Log) SetLoss(epoch int32, hw int64) error {
 		return err
 	}
 	l.hw.Store(hw)
+	l.recalled.Store(hw)
 	l.note()
 	return nil
 }

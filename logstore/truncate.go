@@ -51,7 +51,8 @@ func (l *Log) Truncate(end int64) error {
 	return nil
 }
 
-// cutPoint finds the segment, byte and offset of the first batch that ends after end.
+// cutPoint finds the segment, byte and offset of the first batch that ends after end. What stands behind a batch that ends
+// there need not be whole: it goes.
 func (l *Log) cutPoint(v *view, end int64) (i int, pos, at int64, err error) {
 	i = v.find(end)
 	if end <= v.segs[i].base {
@@ -69,10 +70,14 @@ func (l *Log) cutPoint(v *view, end int64) (i int, pos, at int64, err error) {
 	if e, ok := floorEntry(v.index, uint32(end-v.segs[i].base)); ok && i == len(v.segs)-1 {
 		w.pos = int64(e.pos)
 	}
+	reached := record.NoOffset
+	if w.pos == 0 {
+		reached = v.segs[i].base
+	}
 	for {
 		b, p, err := w.next()
-		if errors.Is(err, io.EOF) {
-			return i, size, end, nil
+		if errors.Is(err, io.EOF) || err != nil && reached == end {
+			return i, p, end, nil
 		}
 		if err != nil {
 			return 0, 0, 0, fmt.Errorf("segment %s at byte %d: %w", v.segs[i].file, p, err)
@@ -80,6 +85,7 @@ func (l *Log) cutPoint(v *view, end int64) (i int, pos, at int64, err error) {
 		if b.LastOffset() >= end {
 			return i, p, min(b.BaseOffset, end), nil
 		}
+		reached = b.LastOffset() + 1
 	}
 }
 
@@ -91,6 +97,9 @@ func (l *Log) withdraw(end int64) error {
 	}
 	if l.hw.Load() > end {
 		l.hw.Store(end)
+	}
+	if l.recalled.Load() > end {
+		l.recalled.Store(end)
 	}
 	l.note()
 	s := l.onDisk()
@@ -266,6 +275,7 @@ func (l *Log) Reset(start int64, startEpoch int32) error {
 	}
 	l.flushed.Store(start)
 	l.hw.Store(start)
+	l.recalled.Store(start)
 	l.note()
 	return l.empty(start)
 }
