@@ -159,7 +159,7 @@ func (m *Manager) settle(id record.PartitionID, image *metadata.Image) error {
 		m.unfollow(id, metadata.NoNode)
 		return errors.Join(err, m.drop(p))
 	}
-	m.mend(p, rec)
+	err = errors.Join(err, m.mend(p, rec))
 	m.steer(p)
 	return err
 }

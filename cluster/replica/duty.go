@@ -40,11 +40,11 @@ const (
 	settleMax = 5 * time.Second
 )
 
-// outcome notes how acting on a partition's record went. What a full disk or a lack of file handles refused is due again.
+// outcome notes how acting on a partition's record went. What a full disk refused, and a repair that failed, is due again.
 func (d *duty) outcome(id record.PartitionID, err error, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !errors.Is(err, record.ErrDirFull) {
+	if !errors.Is(err, record.ErrDirFull) && !errors.Is(err, errUnmended) {
 		delete(d.again, id)
 		return
 	}

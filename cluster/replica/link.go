@@ -43,6 +43,7 @@ type linkPart struct {
 	err       error // the position was refused
 	queued    bool
 	offsets   bool // only offsets are to be told; a gathering keeps it
+	checked   bool // records were served in this session: the first are read through before
 	anew      bool // the position that was counted is void: the follower is to name the partition again
 	sentHW    int64
 	sentStart int64
@@ -367,7 +368,7 @@ func (g *gathering) take() (over bool) {
 			l.mu.Unlock()
 			continue
 		}
-		p, fp, err, hw, start := lp.p, lp.fp, lp.err, lp.sentHW, lp.sentStart
+		p, fp, err, hw, start, check := lp.p, lp.fp, lp.err, lp.sentHW, lp.sentStart, !lp.checked
 		anew := lp.anew
 		if anew {
 			err = partition.ErrOffsetNotAvailable
@@ -381,7 +382,7 @@ func (g *gathering) take() (over bool) {
 				p.hinted(&a)
 			}
 		} else {
-			p.Serve(&fp, g.left, &a)
+			p.Serve(&fp, g.left, check, &a)
 		}
 		bytes := spanBytes(a.Spans)
 
@@ -396,6 +397,7 @@ func (g *gathering) take() (over bool) {
 			return true
 		case a.Err != nil || a.Reset || a.Diverging != nil || bytes > 0:
 			lp.armed.Store(false)
+			lp.checked = lp.checked || bytes > 0
 			lp.anew = lp.anew && !anew
 			lp.sentHW, lp.sentStart = a.HighWatermark, a.LogStartOffset
 		case a.HighWatermark != hw || a.LogStartOffset != start:

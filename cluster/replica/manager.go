@@ -79,6 +79,14 @@ func (m *Manager) brokerEpoch() int64         { return m.be.Load() }
 func (m *Manager) image() *metadata.Image     { return m.img.Load() }
 func (m *Manager) brokers() partition.Brokers { return m.img.Load() }
 
+// record is the record of a partition in the image acted on; nil if it is in none.
+func (m *Manager) record(id record.PartitionID) *metadata.Partition {
+	if img := m.image(); img != nil {
+		return img.Partition(id)
+	}
+	return nil
+}
+
 func (m *Manager) find(id record.PartitionID) *Partition {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -13,12 +13,26 @@ func (m *Manager) Reports(ids []record.PartitionID) []metadata.ReplicaReportItem
 	var out []metadata.ReplicaReportItem
 	for _, id := range ids {
 		if p := m.find(id); p != nil {
+			m.mendForReport(p)
 			if r, ok := p.Report(); ok {
 				out = append(out, r)
 			}
 		}
 	}
 	return out
+}
+
+// mendForReport repairs a damaged replica whose report is waited for, unless its record is being acted on right now: then
+// the controller asks again.
+func (m *Manager) mendForReport(p *Partition) {
+	rec := m.record(p.id)
+	if rec == nil || !m.session.isDamaged(p.id) || !m.acting.TryLock() {
+		return
+	}
+	defer m.acting.Unlock()
+	if err := m.mend(p, rec); err != nil {
+		m.duty.outcome(p.id, err, m.now())
+	}
 }
 
 // Report says what this replica has, once it has left all earlier epochs. Where its copy counts from disk the log is
@@ -64,5 +78,5 @@ func (p *Partition) reportNow() (r metadata.ReplicaReportItem, ok bool) {
 	if !p.mayReport() || partition.Position(p.rec, p.log) < p.log.EndOffset() {
 		return r, false
 	}
-	return metadata.ReplicaReportItem{Partition: p.id, Epoch: p.rec.LeaderEpoch, LastEpoch: p.log.LastEpoch(), End: p.log.EndOffset(), HW: p.log.HighWatermark()}, true
+	return metadata.ReplicaReportItem{Partition: p.id, Epoch: p.rec.LeaderEpoch, LastEpoch: p.log.LastEpoch(), End: p.log.EndOffset(), HW: p.log.RecalledHighWatermark()}, true
 }

@@ -25,8 +25,9 @@ func (p *Partition) Follow(l *link, fp *partition.FetchPartition, now time.Time)
 	return v.Err
 }
 
-// Serve answers a follower that stands at fp with at most left bytes, or one batch.
-func (p *Partition) Serve(fp *partition.FetchPartition, left int64, a *partition.FetchAnswer) {
+// Serve answers a follower that stands at fp with at most left bytes, or one batch. With check their checksums are verified
+// before: the session before this one may have ended over bytes that are broken here, and nobody else would ever notice.
+func (p *Partition) Serve(fp *partition.FetchPartition, left int64, check bool, a *partition.FetchAnswer) {
 	p.mu.Lock()
 	leader, err := p.leads(fp.CurrentLeaderEpoch)
 	if err != nil || fp.CurrentLeaderEpoch < 0 {
@@ -53,6 +54,9 @@ func (p *Partition) Serve(fp *partition.FetchPartition, left int64, a *partition
 		return
 	}
 	info, err := p.log.Read(fp.FetchOffset, int32(min(int64(fp.MaxBytes), left)), end, true)
+	if err == nil && check {
+		_, err = p.sound(fp.FetchOffset, info.Spans)
+	}
 	p.mu.Lock()
 	// What was read is this epoch's only while it still leads: a log is cut only after its leader was deposed.
 	if deposed := p.leader != leader; deposed || err != nil {

@@ -49,6 +49,9 @@ func (m *Manager) DrainSession() SessionNews {
 	defer q.mu.Unlock()
 	var n SessionNews
 	for id := range q.damaged {
+		if rec := m.record(id); rec != nil && damageApplied(rec, m.opt.NodeID) {
+			continue // it waits to be repaired
+		}
 		n.Damaged = append(n.Damaged, id)
 		delete(q.reports, id) // made before the damage was found
 	}

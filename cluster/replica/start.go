@@ -191,18 +191,33 @@ func (m *Manager) reportDamage(p *Partition, reason string) {
 	m.session.damage(p.id)
 }
 
-// mend lets a running damaged replica start anew once a record shows its damage and somebody else leads: what is left
-// of a log without a leader is never thrown away.
-func (m *Manager) mend(p *Partition, rec *metadata.Partition) {
-	if !m.session.isDamaged(p.id) || !damageApplied(rec, m.opt.NodeID) || rec.Leader == metadata.NoNode {
-		return
+// mend lets a running damaged replica start anew once a record shows its damage. With a leader it is filled again from
+// there. Without one its bytes stay as they are, since they may be the only ones, until nobody is known to have
+// everything: then what is sound of it takes part in the choice, as it would after a start. An error, errUnmended, is for
+// trying again.
+func (m *Manager) mend(p *Partition, rec *metadata.Partition) error {
+	if rec == nil || !m.session.isDamaged(p.id) || !damageApplied(rec, m.opt.NodeID) {
+		return nil
 	}
-	if err := p.resync(); err != nil {
-		p.slog.Error("a damaged log cannot be emptied", "err", err)
-		return
+	var err error
+	switch {
+	case rec.Leader != metadata.NoNode:
+		err = p.resync()
+	case m.image().Safety(rec) == metadata.OfflineUnsafe:
+		err = p.salvage()
+	default:
+		return nil
+	}
+	if err != nil {
+		p.slog.Error("a damaged log cannot be repaired", "err", err)
+		return fmt.Errorf("%w: partition %s: %w", errUnmended, p.id, err)
 	}
 	m.session.settle(p.id)
+	return nil
 }
+
+// errUnmended says that a damaged log could not be made ready for its repair.
+var errUnmended = errors.New("damaged log is not repaired yet")
 
 // resync empties a damaged log, so that its leader gives all of it again.
 func (p *Partition) resync() error {
@@ -211,11 +226,33 @@ func (p *Partition) resync() error {
 	if err := p.log.Reset(0, record.NoEpoch); err != nil {
 		return err
 	}
+	p.repaired()
+	return nil
+}
+
+// salvage cuts a damaged log where its first broken batch stands.
+func (p *Partition) salvage() error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	end := p.log.EndOffset()
+	to := p.soundEnd()
+	if err := p.log.Truncate(to); err != nil {
+		return err
+	}
+	if p.log.HighWatermark() > to {
+		p.log.SetHighWatermark(to)
+	}
+	p.node.truncated(end-to, true)
+	p.slog.Warn("cut a damaged log to what is sound of it, since no replica is known to have everything", "from", end, "to", to)
+	p.repaired()
+	return nil
+}
+
+func (p *Partition) repaired() {
 	p.log.Repaired()
 	p.mu.Lock()
 	p.failed = nil
 	p.mu.Unlock()
-	return nil
 }
 
 // classOf is the log's name for a restart class.
