@@ -153,6 +153,22 @@ func TestADurabilityChangeWaitsForLiveReplicasAndThenTakesThoseThatAreEnough(t *
 	require.Len(t, e.Finish.Evidence, 2)
 }
 
+func TestADurabilityChangeNeedsTheLeadersOwnFlush(t *testing.T) {
+	rec := quorum3()
+	rec.Durability, rec.BeginPE = metadata.DurabilityMemoryToDisk, rec.PartitionEpoch
+	o := lead(t, newMemLog(), rec)
+	o.write(1)
+	o.fetch(2, 12, 1)
+	o.fetch(3, 13, 1)
+	require.EqualValues(t, 1, o.HighWatermark(), "two followers have it on disk")
+	// A point below what is flushed would hide it.
+	o.change.point = 1
+	o.now = o.now.Add(bareMajorityAfter)
+	require.Nil(t, o.Tick(o.b, o.log, o.now).Finish)
+	o.log.flushed = 1
+	require.NotNil(t, o.OnFlush(o.b, o.log, o.now).Finish)
+}
+
 func TestAJointMoveIsProvenByBothMajorities(t *testing.T) { // S24, S25, S46, mutants finalEarly, noJoint
 	rec := quorum3()
 	o := lead(t, newMemLog(), rec)

@@ -121,6 +121,20 @@ func (l *Leader) mayJoin(m *progress, brokers Brokers, f Facts, now time.Time) b
 	return true
 }
 
+// MaximalISR is everybody who may be in the ISR that a record has or will have: the recorded one and every one proposed
+// since.
+func (l *Leader) MaximalISR() []int32 {
+	all := slices.Clone(l.rec.ISR)
+	for _, p := range l.proposals {
+		for _, id := range p {
+			if !slices.Contains(all, id) {
+				all = append(all, id)
+			}
+		}
+	}
+	return all
+}
+
 // sameSet compares two sets of node ids.
 func sameSet(a, b []int32) bool {
 	if len(a) != len(b) {
