@@ -6,6 +6,9 @@ LDFLAGS  = -s -w -X main.version=$(VERSION)
 ROUNDS  ?= 2
 SEED    ?= 0
 SLOW_FOR ?= 60s
+FOR     ?= 60s
+PROFILE ?=
+STEPS   ?= 0
 LOADED   = TestKilledNodes|TestARollingRestart|TestAPowerCut|TestLiveChanges
 MEASURED = TestAPausedFollower
 LOOP     = go test -tags "hashicorpmetrics integration" -count 1 -timeout 60m ./integration/loops -v
@@ -94,6 +97,14 @@ mixed: build ## the previous version (integration/previous) and this one in one 
 .PHONY: dist
 dist: ## release tarballs with SHA256SUMS, the same bytes each time
 	tools/dist.sh "$(VERSION)" "$(LDFLAGS)"
+
+.PHONY: sim
+sim: ## simulate clusters with faults for FOR=60s; SEED=n PROFILE=p STEPS=k repeats one schedule
+	go test ./integration/sim -run TestRandomSchedules -count 1 -v -timeout 30m -for $(FOR) -seed $(SEED) -profile "$(PROFILE)" -steps $(STEPS)
+
+.PHONY: sim-long
+sim-long: ## the same for an hour
+	go test ./integration/sim -run TestRandomSchedules -count 1 -v -timeout 90m -for 1h
 
 .PHONY: soak
 soak: ## the kill loops and the live changes, twenty rounds, and five or ten of the others
