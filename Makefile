@@ -86,6 +86,10 @@ powerloss: build ## all nodes lose power: topics that count from disk lose nothi
 live-changes: build ## rule, durability and replicas changed under load, a node killed at each step (ROUNDS=n)
 	$(LOOP) -run TestLiveChanges -rounds $(ROUNDS) -seed $(SEED)
 
+.PHONY: whatif
+whatif: build ## topic safety --if-down against what happens; four states a round (ROUNDS=n)
+	$(LOOP) -run TestWhatIf -rounds $(ROUNDS) -seed $(SEED)
+
 .PHONY: spurious
 spurious: build ## leaders fenced by mistake, kills around registration (ROUNDS=n)
 	$(LOOP) -run 'TestALeaderFenced|TestKillsAround' -rounds $(ROUNDS) -seed $(SEED)
@@ -112,7 +116,7 @@ soak: ## the kill loops and the live changes, twenty rounds, and five or ten of 
 	$(MAKE) rolling ROUNDS=10
 	$(MAKE) reboot damage failover bootstrap ROUNDS=10
 	$(MAKE) amnesia powerloss spurious ROUNDS=10
-	$(MAKE) slow-follower ROUNDS=5
+	$(MAKE) whatif slow-follower ROUNDS=5
 
 .PHONY: oracle
 oracle: build ## compare our answers with those a real Kafka gave

@@ -4,6 +4,7 @@ package loops
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -144,6 +145,41 @@ func isFenced(ctx context.Context, by, n *harness.Node) (bool, error) {
 		}
 	}
 	return false, errors.New("the node is not registered")
+}
+
+// safetyInfo is what `topic safety` says of one partition.
+type safetyInfo struct {
+	Partition     int
+	Rule          string
+	Leader        int
+	HighWatermark int64
+	Replicas      []struct {
+		ID              int
+		LogEnd, Flushed int64
+		Trusted, InSync bool
+	}
+	Ranges []safetyRange
+}
+
+type safetyRange struct {
+	From, End       int64 // End is exclusive
+	Holders, OnDisk []int
+	Acknowledged    bool
+	IfDown          string
+}
+
+// safety asks which records survive what; ifDown may be empty.
+func safety(t *testing.T, c *harness.Cluster, topic string, ifDown ...int) []safetyInfo {
+	t.Helper()
+	args := []string{"topic", "safety", topic, "-o", "json"}
+	if len(ifDown) > 0 {
+		args = append(args, "--if-down", list(ifDown))
+	}
+	out := cordwood(t, c, []int{0}, args...)
+	var s struct{ Partitions []safetyInfo }
+	require.NoError(t, json.Unmarshal([]byte(out), &s), out)
+	require.NotEmpty(t, s.Partitions, out)
+	return s.Partitions
 }
 
 // list writes node ids as the command line takes them.
