@@ -417,15 +417,19 @@ func TestATopicIsDescribedWhileItsNewLeadersDoNotKnowTheirOffsets(t *testing.T) 
 
 func TestUpgradeAsksForTheHighestLevelThatAllNodesHave(t *testing.T) {
 	f := threeNodes(t)
-	asked := make(chan *kmsg.UpdateFeaturesRequest, 1)
+	asked := make(chan *kmsg.UpdateFeaturesRequest, 2)
 	f.handle(kmsg.UpdateFeatures, func(r kmsg.Request) kmsg.Response {
 		asked <- r.(*kmsg.UpdateFeaturesRequest)
 		return r.ResponseKind()
 	})
-	if r := cordwood(t, f.addr, "", "cluster", "upgrade", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"status": "current"`) || len(asked) != 0 {
+	if r := cordwood(t, f.addr, "", "cluster", "upgrade", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"status": "current"`) || len(asked) != 0 ||
+		!strings.Contains(r.err, "other nodes know level 2; held back by node 3: start it with the new version") {
 		t.Errorf("node 3 has level 1 alone: %+v", r)
 	}
-	if r := cordwood(t, f.addr, "", "cluster", "upgrade", "--to", "2", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"status": "raised"`) {
+	if r := cordwood(t, f.addr, "", "cluster", "upgrade", "--to", "2", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"status": "raised"`) || !strings.Contains(r.err, "knows only level 1 cannot join any more") {
+		t.Errorf("%+v", r)
+	}
+	if r := cordwood(t, f.addr, "", "cluster", "upgrade", "--to", "2", "--dry-run"); r.code != 0 || !strings.Contains(r.err, "no way back to level 1") {
 		t.Errorf("%+v", r)
 	}
 	if u := (<-asked).FeatureUpdates; len(u) != 1 || u[0].Feature != "metadata.level" || u[0].MaxVersionLevel != 2 || u[0].UpgradeType != 1 {

@@ -20,10 +20,27 @@ type upgradeView struct {
 	From       int32  `json:"from"`
 	To         int32  `json:"to"`
 	Status     string `json:"status"` // raised, possible or current
+
+	highest int32   // the highest level that any node knows
+	behind  []int32 // nodes that do not know it
 }
 
 func (v *upgradeView) table(w io.Writer, _ bool) {
 	fmt.Fprintf(w, "METADATA LEVEL\tTO\tSTATUS\n%d\t%d\t%s\n", v.From, v.To, v.Status)
+}
+
+// note says for people what the answer means and what may come next.
+func (v *upgradeView) note(write func(string, ...any)) {
+	switch v.Status {
+	case "raised":
+		write("a node whose version knows only level %d cannot join any more", v.From)
+	case "possible":
+		write("every node knows level %d; cordwood cluster upgrade raises it, and there is no way back to level %d", v.To, v.From)
+	case "current":
+		if len(v.behind) > 0 {
+			write("other nodes know level %d; held back by node %s: start it with the new version", v.highest, ids(v.behind))
+		}
+	}
 }
 
 func (v *upgradeView) names() []string { return []string{strconv.Itoa(int(v.To))} }
@@ -43,6 +60,7 @@ func newUpgradeCommand(a *app) *cobra.Command {
 					uv, err := c.upgrade(ctx, to, dryRun)
 					if err == nil {
 						v = uv
+						uv.note(a.note)
 					}
 					return err
 				})
@@ -64,7 +82,12 @@ func (c *client) upgrade(ctx context.Context, to int32, dryRun bool) (*upgradeVi
 	common := int32(math.MaxInt16)
 	for _, n := range cv.Nodes {
 		v.From = max(v.From, n.level)
-		common = min(common, n.maxLevel)
+		common, v.highest = min(common, n.maxLevel), max(v.highest, n.maxLevel)
+	}
+	for _, n := range cv.Nodes {
+		if n.maxLevel < v.highest {
+			v.behind = append(v.behind, n.ID)
+		}
 	}
 	if v.From == 0 {
 		return nil, &failure{code: exitRefused, err: errors.New("the nodes do not tell the level of their metadata; they are no Cordwood nodes")}
