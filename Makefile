@@ -40,6 +40,14 @@ lint: ## formatting, vet, linters
 	go vet -tags "hashicorpmetrics integration" ./...
 	GOFLAGS= go tool -modfile=tools/go.mod golangci-lint run ./...
 
+.PHONY: vuln
+vuln: ## known vulnerabilities that the binary can reach, by a database from the Go module proxy
+	tools/vuln.sh
+
+.PHONY: cross
+cross: ## build and vet for the release's other platforms
+	tools/cross.sh
+
 .PHONY: integration
 integration: build ## real nodes on loopback: few rounds of every loop
 	$(LOOP) -run '$(LOADED)' -rounds $(ROUNDS) -seed $(SEED)
