@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +32,8 @@ type live struct {
 	st    *metadata.State
 	index uint64
 	nodes map[int32]*liveNode
+	// reports are the newest of each node, for the elections that need them.
+	reports map[record.PartitionID]map[int32]metadata.ReplicaReport
 }
 
 type liveNode struct {
@@ -44,16 +48,21 @@ type liveNode struct {
 }
 
 func newLive(t testing.TB, opt func(*Options), nodes ...int32) *live {
-	c := &live{t: t, st: metadata.NewState(), index: 10, nodes: map[int32]*liveNode{}, topic: record.TopicID{1, 6: 0x40, 8: 0x80}}
-	c.do(&metadata.SetCluster{ClusterID: "c", Level: 1})
+	return newLiveOn(t, func() vfs.FS { return vfs.NewMem(time.Now) }, opt, nodes...)
+}
+
+// newLiveOn makes it on disks of its own.
+func newLiveOn(t testing.TB, disk func() vfs.FS, opt func(*Options), nodes ...int32) *live {
+	c := &live{t: t, reports: map[record.PartitionID]map[int32]metadata.ReplicaReport{}, st: metadata.NewState(), index: 10, nodes: map[int32]*liveNode{}, topic: record.TopicID{1, 6: 0x40, 8: 0x80}}
+	c.do(&metadata.SetCluster{ClusterID: "c", Level: metadata.QuorumLevel})
 	for _, id := range nodes {
-		dir, err := logstore.OpenDir(vfs.NewMem(time.Now), "/data", logstore.DirOptions{NodeID: id, BootID: "b"})
+		dir, err := logstore.OpenDir(disk(), "/data", logstore.DirOptions{NodeID: id, BootID: "b"})
 		require.NoError(t, err)
 		found, err := dir.Inspect(context.Background(), 1, nil)
 		require.NoError(t, err)
 		s := dir.Session()
 		r := c.do(&metadata.RegisterBroker{Broker: metadata.Broker{ID: id, DirectoryID: s.DirectoryID, Incarnation: s.Incarnation,
-			Listeners: map[string]metadata.Endpoint{"l": {Host: "h", Port: 1}}, MinLevel: 1, MaxLevel: 1, Version: "v"}, BootOK: true})
+			Listeners: map[string]metadata.Endpoint{"l": {Host: "h", Port: 1}}, MinLevel: 1, MaxLevel: metadata.QuorumLevel, Version: "v"}, BootOK: true})
 		n := &liveNode{c: c, id: id, be: r.Epoch, deltas: make(chan metadata.Delta, 1000), stop: make(chan struct{}), down: make(chan struct{})}
 		o := Options{NodeID: id, Dir: dir, Controller: n, Dial: n.dial, Registerer: prometheus.NewRegistry(),
 			Config: func(*metadata.Topic) logstore.LogConfig {
@@ -95,6 +104,27 @@ func (c *live) do(cmd metadata.Command) metadata.Result {
 	return r
 }
 
+// report takes what a replica has, and elects where that is enough.
+func (c *live) report(n *liveNode, r metadata.ReplicaReportItem) {
+	c.mu.Lock()
+	if c.reports[r.Partition] == nil {
+		c.reports[r.Partition] = map[int32]metadata.ReplicaReport{}
+	}
+	c.reports[r.Partition][n.id] = metadata.ReplicaReport{Broker: metadata.BrokerEpoch{ID: n.id, Epoch: n.be}, LastEpoch: r.LastEpoch, End: r.End, HW: r.HW}
+	p := c.st.Image().Partition(r.Partition)
+	var e metadata.ReportedElection
+	ok := false
+	if p != nil && p.LeaderEpoch == r.Epoch {
+		e, ok, _ = metadata.ChooseReported(p, slices.Collect(maps.Values(c.reports[r.Partition])), c.st.Image().Broker)
+	} else {
+		delete(c.reports[r.Partition], n.id)
+	}
+	c.mu.Unlock()
+	if ok {
+		c.do(&metadata.ElectReported{Elections: []metadata.ReportedElection{e}})
+	}
+}
+
 func (c *live) head(part int32) *metadata.Partition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +138,12 @@ func (c *live) epoch(id int32) metadata.BrokerEpoch {
 }
 
 func (c *live) create(minISR int32, assignment ...[]int32) {
+	c.createAs(metadata.RuleISR, metadata.DurabilityMemory, minISR, assignment...)
+}
+
+func (c *live) createAs(rule metadata.CommitRule, durability metadata.Durability, minISR int32, assignment ...[]int32) {
 	r := c.do(&metadata.CreateTopics{Topics: []metadata.NewTopic{{ID: c.topic, Name: "t", Assignment: assignment, MinISR: minISR,
-		Rule: metadata.RuleISR, Durability: metadata.DurabilityMemory, Recovery: metadata.RecoverWaitAll}}})
+		Rule: rule, Durability: durability, Recovery: metadata.RecoverWaitAll}}})
 	require.NoError(c.t, errors.Join(append(r.Items, r.Err)...))
 }
 
@@ -128,6 +162,12 @@ func (n *liveNode) loop() {
 			news := n.m.DrainSession()
 			if len(news.Damaged) > 0 {
 				n.c.t.Errorf("node %d is damaged", n.id)
+			}
+			for _, r := range news.Reports {
+				go n.c.report(n, r)
+			}
+			if len(news.Finish) > 0 {
+				go n.c.do(&metadata.FinishChange{Items: news.Finish})
 			}
 			if len(news.Certify) > 0 {
 				go n.c.do(&metadata.Certify{Items: news.Certify})
@@ -296,10 +336,29 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 func TestManagersReplicateAndFailOver(t *testing.T) {
+	for name, x := range map[string]struct {
+		rule       metadata.CommitRule
+		durability metadata.Durability
+	}{
+		"isr, memory":    {metadata.RuleISR, metadata.DurabilityMemory},
+		"isr, disk":      {metadata.RuleISR, metadata.DurabilityDisk},
+		"quorum, memory": {metadata.RuleQuorum, metadata.DurabilityMemory},
+		"quorum, disk":   {metadata.RuleQuorum, metadata.DurabilityDisk},
+	} {
+		failOver(t, name, x.rule, x.durability)
+	}
+}
+
+func failOver(t *testing.T, name string, rule metadata.CommitRule, durability metadata.Durability) {
 	defer goleak.VerifyNone(t)
-	t.Run("cluster", func(t *testing.T) {
-		c := newLive(t, func(o *Options) { o.LagMax = time.Second }, 1, 2, 3)
-		c.create(2, []int32{1, 2, 3}, []int32{2, 3, 1}, []int32{3, 1, 2})
+	t.Run(name, func(t *testing.T) {
+		disk := func() vfs.FS {
+			f := vfs.NewFault(vfs.NewMem(time.Now), vfs.FaultOptions{})
+			require.NoError(t, f.SetRules(vfs.Rule{Op: vfs.OpSync, Path: "*.log", Delay: vfs.Duration(200 * time.Microsecond)}))
+			return f
+		}
+		c := newLiveOn(t, disk, func(o *Options) { o.LagMax = time.Second }, 1, 2, 3)
+		c.createAs(rule, durability, 2, []int32{1, 2, 3}, []int32{2, 3, 1}, []int32{3, 1, 2})
 		acked := make([]map[int64]int, 3)
 		var wait sync.WaitGroup
 		half := make(chan struct{}, 3)
@@ -324,7 +383,15 @@ func TestManagersReplicateAndFailOver(t *testing.T) {
 		c.do(&metadata.FenceBrokers{Brokers: []metadata.BrokerEpoch{c.epoch(1)}, Reason: "test"})
 		wait.Wait()
 		for part := range int32(3) {
-			p := c.head(part)
+			var p *metadata.Partition
+			eventually(t, "a leader in office", func() bool {
+				p = c.head(part)
+				if p.Leader == metadata.NoNode {
+					return false
+				}
+				s, ok := c.nodes[p.Leader].m.State(p.ID)
+				return ok && s.Leader && s.LeaderEpoch == p.LeaderEpoch
+			})
 			require.NotEqual(t, int32(1), p.Leader)
 			_, ls := lines(t, c.nodes[p.Leader].m.find(p.ID).log)
 			require.Len(t, acked[part], 120)

@@ -175,8 +175,8 @@ func (m *Manager) follow(p *Partition, leader int32) {
 		m.fetchers[leader] = f
 		m.launch(f)
 	}
+	f.add(p) // under mu: an empty fetcher is taken for one that is needed no more
 	m.mu.Unlock()
-	f.add(p)
 }
 
 // flushed lets a follower's fetcher tell its leader how far p's copy counts now.

@@ -39,6 +39,7 @@ type member struct {
 	w         *world
 	id        int32
 	disk      *vfs.Mem
+	fault     *vfs.Fault // what the directory sees of it
 	dir       *logstore.Dir
 	m         *Manager // nil: down
 	be        int64
@@ -149,7 +150,8 @@ func testConfig() logstore.LogConfig {
 func (n *member) start() {
 	w := n.w
 	w.t.Helper()
-	dir, err := logstore.OpenDir(n.disk, "/data", logstore.DirOptions{NodeID: n.id, BootID: fmt.Sprint("boot", n.boot), Now: func() time.Time { return w.now },
+	n.fault = vfs.NewFault(n.disk, vfs.FaultOptions{})
+	dir, err := logstore.OpenDir(n.fault, "/data", logstore.DirOptions{NodeID: n.id, BootID: fmt.Sprint("boot", n.boot), Now: func() time.Time { return w.now },
 		OnDamage: func(l *logstore.Log, why string) {
 			if n.m != nil {
 				n.m.OnDamage(l, why)
