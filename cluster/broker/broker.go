@@ -56,6 +56,7 @@ type Broker struct {
 	inspection logstore.Inspection
 	defaults   *metadata.Defaults
 	deltas     *deltas
+	history    *history
 	members    *membership.Membership
 	controller *controller.Controller
 	pool       *rpc.Pool
@@ -81,7 +82,7 @@ func New(opt Options) (*Broker, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Broker{opt: opt, cfg: opt.Config, log: opt.Logger.With("node", opt.Config.Node.ID), defaults: defaults,
-		registry: prometheus.NewRegistry(), deltas: newDeltas(), fatal: make(chan error, 1)}
+		registry: prometheus.NewRegistry(), deltas: newDeltas(), history: newHistory(), fatal: make(chan error, 1)}
 	b.fsync, b.recovery = storageMetrics(b.registry, opt.Config.Node.DataDir)
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(opt.Version))
 	return b, nil

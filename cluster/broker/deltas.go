@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"time"
 
 	"cordwood/fsm/metadata"
 )
@@ -15,6 +16,16 @@ type deltas struct {
 }
 
 func newDeltas() *deltas { return &deltas{wake: make(chan struct{}, 1)} }
+
+// published takes a new image from the state machine's goroutine.
+func (b *Broker) published(_ *metadata.Image, d metadata.Delta) {
+	var at time.Time
+	if b.registered.Load() {
+		at = time.Now()
+	}
+	b.history.note(&d, at)
+	b.deltas.put(d)
+}
 
 // Events are the controller's to tell and are not kept: a loop that is late would pile them up.
 func (q *deltas) put(d metadata.Delta) {

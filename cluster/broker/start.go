@@ -61,7 +61,7 @@ func (b *Broker) open(ctx context.Context) error {
 			BrokerConfigs: func() []api.BrokerConfig { return brokerConfigs(b.cfg) }, TopicDefaults: topicDefaults(b.cfg, b.defaults),
 			MaxFetchBytes: maxFetchBytes, Dead: b.dead,
 		},
-		Metadata: road, Replicas: b.replicas, Controller: b.up.controller, ProducerIDs: ids, Peers: peers{b.up},
+		Metadata: road, Replicas: b.replicas, Controller: b.up.controller, ProducerIDs: ids, Peers: peers{b.up}, History: b.history.of,
 	}, api.Options{Logger: b.log.With("component", "api")})
 	if err := b.openServer(handlers, secret); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (b *Broker) openController() error {
 		SnapshotInterval: c.Raft.SnapshotInterval.Std(), Voters: c.Raft.Voters, VoterReplaceAfter: c.Raft.VoterReplaceAfter.Std(),
 		SessionTimeout: c.Cluster.SessionTimeout.Std(), InterBrokerListener: c.InterBrokerListener, Peers: b.peers,
 		Unclean: func(t *metadata.Topic) bool { return b.defaults.Effective(t).UncleanElection },
-		Publish: func(_ *metadata.Image, d metadata.Delta) { b.deltas.put(d) }, OnFatal: b.die, FreeReserve: b.dir.FreeReserve,
+		Publish: b.published, OnFatal: b.die, FreeReserve: b.dir.FreeReserve,
 		Registerer: b.registry, Logger: b.log.With("component", "controller"),
 	})
 	return err

@@ -112,6 +112,7 @@ func (p *Partition) latency(sum *partition.AckLatency) {
 	if p.acks != nil {
 		sum.Add(&p.acks.total)
 	}
+	sum.Raised += p.raised
 }
 
 // AckLatency is what this node measured of a topic's batches, of the partitions that it hosts and while it led them.

@@ -11,7 +11,7 @@ const (
 	TagNodeInfo      uint32 = 10020 // DescribeCluster, per broker
 	TagPartitionInfo uint32 = 10021 // DescribeTopicPartitions, per partition
 	TagCopyPlace     uint32 = 10022 // DescribeQuorum, per replica of a topic partition
-	TagAckLatency    uint32 = 10023 // DescribeQuorum, per topic partition
+	TagAckLatency    uint32 = 10023 // DescribeQuorum, per topic; as a request's own field it asks for it
 	TagHistory       uint32 = 10024 // DescribeTopicPartitions, per partition; as a request's own field it asks for it
 	TagForced        uint32 = 10031 // CreateTopics, AlterConfigs, AlterPartitionReassignments: take it all the same
 )

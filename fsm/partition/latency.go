@@ -47,6 +47,8 @@ type AckLatency struct {
 	CompletedBy map[int32]int64
 	// Skipped are batches that were not measured, because too many before them waited for one of the rules.
 	Skipped int64
+	// Raised are batches whose topic waits for more acknowledgement than their producer asked for.
+	Raised int64
 }
 
 // Add counts what o counted too.
@@ -55,6 +57,7 @@ func (a *AckLatency) Add(o *AckLatency) {
 	a.Quorum.Add(&o.Quorum)
 	a.ISR.Add(&o.ISR)
 	a.Skipped += o.Skipped
+	a.Raised += o.Raised
 	for id, n := range o.CompletedBy {
 		if a.CompletedBy == nil {
 			a.CompletedBy = make(map[int32]int64)

@@ -73,6 +73,11 @@ func (h *Handlers) alterReassignments(ctx context.Context, req *kmsg.AlterPartit
 			errs = append(errs, err)
 		}
 	}
+	if len(req.Topics) == 0 {
+		resp := reassignmentAnswer(req, nil)
+		resp.ErrorMessage = sentence(nil) // as Kafka: never null where nothing was asked
+		return resp
+	}
 	if len(cmd.Items) > 0 {
 		res, err := h.propose(ctx, cmd)
 		for i, n := range at {

@@ -51,6 +51,8 @@ type Replicas interface {
 	// States gives all hosted partitions.
 	States() []partition.PartitionState
 	Dirs() []partition.DirState
+	// AckLatency is what this node measured of a topic's batches while it led them.
+	AckLatency(topic record.TopicID) partition.AckLatency
 	Producers(id record.PartitionID) ([]partition.ActiveProducer, error)
 }
 
@@ -143,4 +145,6 @@ type Deps struct {
 	Controller  Controller
 	ProducerIDs ProducerIDs
 	Peers       Peers // nil: this node answers without asking others whether they lead yet
+	// History gives the newest changes of a partition's record that this node applied, oldest first; nil: none are kept.
+	History func(id record.PartitionID) []metadata.HistoryEntry
 }

@@ -54,6 +54,7 @@ func (h *Handlers) describeQuorum(req *kmsg.DescribeQuorumRequest) *kmsg.Describ
 	resp.ErrorMessage = sentence(nil)
 	img := h.Metadata.Image()
 	q := h.Controller.Quorum()
+	measured := asksFor(&req.UnknownTags, metadata.TagAckLatency)
 	for _, asked := range req.Topics {
 		t := kmsg.NewDescribeQuorumResponseTopic()
 		t.Topic = asked.Topic
@@ -64,6 +65,10 @@ func (h *Handlers) describeQuorum(req *kmsg.DescribeQuorumRequest) *kmsg.Describ
 				continue
 			}
 			t.Partitions = append(t.Partitions, h.describePartitionQuorum(img, asked.Topic, p.Partition))
+		}
+		if known := img.Topic(asked.Topic); measured && known != nil {
+			latency := h.Replicas.AckLatency(known.ID)
+			t.UnknownTags.Set(metadata.TagAckLatency, partition.EncodeAckLatency(&latency))
 		}
 		resp.Topics = append(resp.Topics, t)
 	}

@@ -21,6 +21,10 @@ func handleDescribeTopicPartitions(h *Handlers, _ context.Context, r *transport.
 	img := h.Metadata.Image()
 	names := namesToDescribe(img, req)
 	room := int(min(max(1, req.ResponsePartitionLimit), mostPartitionsDescribed))
+	past := h.History != nil && asksFor(&req.UnknownTags, metadata.TagHistory)
+	if past {
+		room = min(room, mostHistoriesTold)
+	}
 	first := 0 // partition to start at, of the first topic only
 	if c := req.Cursor; c != nil {
 		from := sort.SearchStrings(names, c.Topic)
@@ -53,7 +57,11 @@ func handleDescribeTopicPartitions(h *Handlers, _ context.Context, r *transport.
 		t := topicUndescribed(name, 0)
 		t.TopicID, t.IsInternal = topic.ID, metadata.InternalTopic(name)
 		for n := first; n < len(topic.Partitions) && room > 0; n++ {
-			t.Partitions = append(t.Partitions, describePartition(img, topic.Partitions[n], int32(n), r.Conn.Listener))
+			x := describePartition(img, topic.Partitions[n], int32(n), r.Conn.Listener)
+			if past {
+				x.UnknownTags.Set(metadata.TagHistory, metadata.EncodeHistory(h.History(topic.Partitions[n].ID)))
+			}
+			t.Partitions = append(t.Partitions, x)
 			room--
 		}
 		resp.Topics = append(resp.Topics, t)
@@ -64,6 +72,16 @@ func handleDescribeTopicPartitions(h *Handlers, _ context.Context, r *transport.
 		first = 0
 	}
 	return body(resp)
+}
+
+// mostHistoriesTold bounds an answer that tells what happened to each partition, too.
+const mostHistoriesTold = 100
+
+// asksFor says that a request carries a private field that asks for more than Kafka's answer.
+func asksFor(tags *kmsg.Tags, tag uint32) bool {
+	asked := false
+	tags.Each(func(key uint32, _ []byte) { asked = asked || key == tag })
+	return asked
 }
 
 func topicUndescribed(name string, reason int16) kmsg.DescribeTopicPartitionsResponseTopic {

@@ -237,6 +237,13 @@ func (w *Cluster) Dirs() []partition.DirState {
 	return []partition.DirState{{Path: "/data", Free: 10, Total: 20}}
 }
 
+// AckLatency implements api.Replicas.
+func (w *Cluster) AckLatency(record.TopicID) partition.AckLatency {
+	a := partition.AckLatency{CompletedBy: map[int32]int64{2: 1}, Raised: 3}
+	a.Leader.Observe(time.Millisecond)
+	return a
+}
+
 // DeleteRecords implements api.Replicas: above 0 it waits for replicas that never follow.
 func (w *Cluster) DeleteRecords(ctx context.Context, id record.PartitionID, offset int64) (int64, error) {
 	s, ok := w.State(id)
