@@ -26,9 +26,15 @@ type chaos struct {
 	serial  int
 }
 
-func newChaos(t tb, seed uint64) *chaos {
-	c := &chaos{world: newWorld(t, 1, 2, 3), rng: rand.New(rand.NewPCG(seed, 88)), holders: map[record.PartitionID]map[int32]bool{}}
+func newChaos(t tb, seed uint64) *chaos { return newChaosOf(t, MinLevel, seed) }
+
+// newChaosOf draws what a level allows: from level 2 on also elections by reports and live changes.
+func newChaosOf(t tb, level int32, seed uint64) *chaos {
+	c := &chaos{world: newWorldOf(t, level, 1, 2, 3), rng: rand.New(rand.NewPCG(seed, 88)), holders: map[record.PartitionID]map[int32]bool{}}
 	c.topic("a", 2, []int32{1, 2, 3}, []int32{2, 3, 1})
+	if level >= QuorumLevel {
+		c.topicOf("q", RuleQuorum, DurabilityMemory, 2, []int32{1, 2, 3}, []int32{3, 2, 1})
+	}
 	c.watch(&CreateTopics{}, Result{})
 	return c
 }
@@ -76,6 +82,9 @@ func (c *chaos) command() Command {
 	if p == nil {
 		return c.newTopic()
 	}
+	if c.s.Image().Level() >= QuorumLevel && c.chance(2) {
+		return c.liveChange(p)
+	}
 	switch kind := c.draw(33); {
 	case kind < 5:
 		return c.registration()
@@ -108,7 +117,7 @@ func (c *chaos) command() Command {
 
 func (c *chaos) registration() Command {
 	b := c.broker()
-	r := &RegisterBroker{Broker: Broker{ID: b, Incarnation: fmt.Sprint("i", c.serial), DirectoryID: fmt.Sprint("d", b), MinLevel: 1, MaxLevel: 1, Version: "x"}, BootOK: true}
+	r := &RegisterBroker{Broker: Broker{ID: b, Incarnation: fmt.Sprint("i", c.serial), DirectoryID: fmt.Sprint("d", b), MinLevel: 1, MaxLevel: c.s.Image().Level(), Version: "x"}, BootOK: true}
 	if last := c.run[b]; last != nil {
 		r.Broker.DirectoryID = last.Broker.DirectoryID
 		r.Earlier = []EarlierIncarnation{{ID: last.Broker.Incarnation, SameBoot: true}}
@@ -246,6 +255,14 @@ func (c *chaos) trustworthy(cmd Command) map[record.PartitionID][]BrokerEpoch {
 // watch keeps, for every partition, who holds all that may have been committed, at its worst: whenever the ISR is large
 // enough, something was committed that only its members hold. Whoever may be elected must be one of them (I3, I8).
 func (c *chaos) watch(cmd Command, r Result) {
+	if reg, ok := cmd.(*RegisterBroker); ok && c.s.Image().Level() >= QuorumLevel {
+		if r.Err == nil && r.Index == c.index {
+			c.forget(reg, r)
+		}
+	}
+	if c.s.Image().Level() >= QuorumLevel {
+		return // logs_test.go says who holds what there
+	}
 	switch cmd := cmd.(type) {
 	case *RegisterBroker:
 		if r.Err == nil && r.Index == c.index {
@@ -339,17 +356,36 @@ func seeds(t *testing.T, count int, run func(t *testing.T, seed uint64)) {
 // TestNobodyIsElectedWhoMayLackCommittedRecords runs random logs; world checks I1 and the shape of records after every
 // command.
 func TestNobodyIsElectedWhoMayLackCommittedRecords(t *testing.T) {
+	reached := runChaos(t, MinLevel, 120, 150)
+	requireReached(t, reached, &AlterPartitions{}, &Elect{}, &UnsafeElect{}, &FenceBrokers{}, &UnfenceBroker{}, &RegisterBroker{}, &ReplicaDamaged{},
+		&SetMinISR{}, &Certify{}, &CreateTopics{}, &DeleteTopics{}, &CreatePartitions{})
+}
+
+// TestRecordsKeepTheirShapeThroughEveryCommand does so with everything that level 2 knows.
+func TestRecordsKeepTheirShapeThroughEveryCommand(t *testing.T) {
+	reached := runChaos(t, QuorumLevel, 150, 250)
+	requireReached(t, reached, &AlterPartitions{}, &UnsafeElect{}, &RegisterBroker{}, &ReplicaDamaged{}, &SetMinISR{}, &Certify{}, &CreatePartitions{},
+		&BeginElection{}, &ElectReported{}, &Reassign{}, &EnterJoint{}, &FinishChange{}, &AlterTopicConfigs{})
+}
+
+// runChaos counts what was accepted and refused, by kind of command, and what changes were finished.
+func runChaos(t *testing.T, level int32, count, steps int) map[string]int {
 	reached := map[string]int{}
-	seeds(t, 120, func(t *testing.T, seed uint64) {
-		c := newChaos(t, seed)
-		for range 150 {
+	seeds(t, count, func(t *testing.T, seed uint64) {
+		c := newChaosOf(t, level, seed)
+		for range steps {
 			cmd, r := c.step()
 			for _, item := range append(r.Items, r.Err) {
 				reached[fmt.Sprintf("%T %v", cmd, item == nil)]++
 			}
 		}
 	})
-	for _, cmd := range []Command{&AlterPartitions{}, &Elect{}, &UnsafeElect{}, &FenceBrokers{}, &UnfenceBroker{}, &RegisterBroker{}, &ReplicaDamaged{}, &SetMinISR{}, &Certify{}, &CreateTopics{}, &DeleteTopics{}, &CreatePartitions{}} {
+	return reached
+}
+
+func requireReached(t *testing.T, reached map[string]int, kinds ...Command) {
+	t.Helper()
+	for _, cmd := range kinds {
 		for _, accepted := range []bool{true, false} {
 			what := fmt.Sprintf("%T %v", cmd, accepted)
 			require.True(t, reached[what] > 0 || *seedFlag != 0, "never happened: %s", what)
@@ -360,24 +396,26 @@ func TestNobodyIsElectedWhoMayLackCommittedRecords(t *testing.T) {
 // TestARestoredStateGoesOnAsTheOneThatWasSaved: a snapshot at any moment and the rest of the log give what the whole log
 // gives, answers included (field report 88); and so does a second node that only has the log's bytes.
 func TestARestoredStateGoesOnAsTheOneThatWasSaved(t *testing.T) {
-	seeds(t, 60, func(t *testing.T, seed uint64) {
-		c := newChaos(t, seed)
-		restored := reload(t, c.s)
-		follower := reload(t, c.s)
-		for range 80 {
-			if c.chance(8) {
-				restored = reload(t, c.s)
+	for level := MinLevel; level <= LatestLevel; level++ {
+		seeds(t, 40, func(t *testing.T, seed uint64) {
+			c := newChaosOf(t, level, seed)
+			restored := reload(t, c.s)
+			follower := reload(t, c.s)
+			for range 80 {
+				if c.chance(8) {
+					restored = reload(t, c.s)
+				}
+				cmd, want := c.step()
+				for _, s := range []*State{restored, follower} {
+					got, _ := s.Apply(c.index, recode(t, cmd))
+					require.Equal(t, describe(want), describe(got))
+				}
 			}
-			cmd, want := c.step()
-			for _, s := range []*State{restored, follower} {
-				got, _ := s.Apply(c.index, recode(t, cmd))
-				require.Equal(t, describe(want), describe(got))
-			}
-		}
-		final := encoded(t, c.s)
-		require.Equal(t, string(final), string(encoded(t, restored)))
-		require.Equal(t, string(final), string(encoded(t, follower)))
-	})
+			final := encoded(t, c.s)
+			require.Equal(t, string(final), string(encoded(t, restored)))
+			require.Equal(t, string(final), string(encoded(t, follower)))
+		})
+	}
 }
 
 func reload(t tb, s *State) *State {
