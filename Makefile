@@ -40,6 +40,11 @@ lint: ## formatting, vet, linters
 	go vet -tags "hashicorpmetrics integration" ./...
 	GOFLAGS= go tool -modfile=tools/go.mod golangci-lint run ./...
 
+.PHONY: check-clients
+check-clients: ## vet and unit tests of the client matrix, a module of its own (but confluent, which wants a C compiler)
+	CGO_ENABLED=0 go vet -C integration/clients . ./kfake
+	CGO_ENABLED=0 go test -C integration/clients . ./kfake
+
 .PHONY: vuln
 vuln: ## known vulnerabilities that the binary can reach, by a database from the Go module proxy
 	tools/vuln.sh
