@@ -28,6 +28,9 @@ type sent struct {
 	pp    partition.PendingProduce
 	names []int
 	idem  bool
+
+	done   bool // answer has come
+	answer partition.ProduceAnswer
 }
 
 // idempotent is the state of the idempotent producer.
@@ -85,11 +88,7 @@ func (w *World) produce(n *node) {
 		if c.names == nil {
 			c.names = w.fresh()
 		}
-		s.names, c.waiting = c.names, true
-		plain := newBatch(s.names...)
-		h, _ := record.ParseHeader(plain)
-		h.ProducerID, h.ProducerEpoch, h.BaseSequence = 7, c.epoch, c.seq
-		batch = record.AppendBatch(nil, h, plain[record.HeaderSize:])
+		batch = w.idemBatch(s)
 	default:
 		s.names = w.fresh()
 		batch = newBatch(s.names...)
@@ -97,6 +96,22 @@ func (w *World) produce(n *node) {
 			s.acks = int16(1 + w.rng.IntN(len(l.Record().Replicas)))
 		}
 	}
+	w.offer(n, s, batch)
+}
+
+// idemBatch is the idempotent producer's batch: the one that is not acknowledged yet, or its next.
+func (w *World) idemBatch(s *sent) []byte {
+	c := &w.clients.idem
+	s.names, c.waiting = c.names, true
+	plain := newBatch(s.names...)
+	h, _ := record.ParseHeader(plain)
+	h.ProducerID, h.ProducerEpoch, h.BaseSequence = 7, c.epoch, c.seq
+	return record.AppendBatch(nil, h, plain[record.HeaderSize:])
+}
+
+// offer sends a batch to a node that leads.
+func (w *World) offer(n *node, s *sent, batch []byte) {
+	l, p := n.office(), n.replica()
 	h, err := record.ParseHeader(batch)
 	if err != nil {
 		w.fail("batch: %v", err)
@@ -140,6 +155,7 @@ func (w *World) settle() {
 
 func (w *World) answered(s *sent, a partition.ProduceAnswer) {
 	c := &w.clients.idem
+	s.done, s.answer = true, a
 	if s.idem {
 		c.waiting = false
 	}

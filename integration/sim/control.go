@@ -59,7 +59,7 @@ func (w *World) wantReports(p *metadata.Partition) {
 			continue
 		}
 		for _, r := range n.m.Reports([]idOf{w.id}) {
-			w.send(&message{what: "report", report: &report{r.Epoch, metadata.ReplicaReport{Broker: n.epoch(), LastEpoch: r.LastEpoch, End: r.End, HW: r.HW}}})
+			w.send(&message{from: n.id, what: "report", report: &report{r.Epoch, metadata.ReplicaReport{Broker: n.epoch(), LastEpoch: r.LastEpoch, End: r.End, HW: r.HW}}})
 		}
 	}
 }

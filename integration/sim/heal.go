@@ -17,7 +17,7 @@ const healRounds = 400
 // heal ends all faults, perhaps with a minority of nodes down for good, and waits until the partition is led, all is
 // committed, all logs are equal and all replicas are certified.
 func (w *World) heal() {
-	w.healing = true
+	w.healing, w.blocked = true, nil
 	for len(w.net) > 0 { // what was on its way comes, or not
 		if m := w.net[0]; m.cmd != nil && w.rng.IntN(2) == 0 {
 			w.deliver(0)
@@ -79,7 +79,7 @@ func (w *World) drain() {
 // them.
 func (w *World) leaveDown() (dead []int32) {
 	p := w.head()
-	if w.rng.IntN(3) > 0 || len(p.Adding)+len(p.NewReplicas) > 0 || p.Rule != metadata.RuleQuorum || p.Durability == metadata.DurabilityMemoryToDisk || w.Profile.rots() {
+	if w.Profile.Scripted || w.rng.IntN(3) > 0 || len(p.Adding)+len(p.NewReplicas) > 0 || p.Rule != metadata.RuleQuorum || p.Durability == metadata.DurabilityMemoryToDisk || w.Profile.rots() {
 		return nil
 	}
 	if w.untrusted(p) > 0 || slices.ContainsFunc(w.nodes, func(n *node) bool { return n.lost }) || int(p.MinISR) > len(p.Replicas)/2+1 {

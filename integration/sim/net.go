@@ -18,6 +18,7 @@ import (
 // acknowledgement without one.
 type message struct {
 	what   string
+	from   int32 // controller or a node
 	cmd    metadata.Command
 	report *report
 	fetch  *fetch
@@ -82,6 +83,11 @@ func (w *World) deliver(i int) {
 	default:
 		w.net = slices.Delete(w.net, i, i+1)
 	}
+	w.arrive(m)
+}
+
+// arrive is what a message that is no fetch does where it goes.
+func (w *World) arrive(m *message) {
 	switch {
 	case m.cmd != nil:
 		w.apply(m.cmd)
@@ -106,7 +112,7 @@ func (w *World) acknowledge(n *node) {
 	}
 	for _, leader := range n.m.Leaders() {
 		if a := n.m.NextAck(leader); a != nil {
-			w.send(&message{what: "ack", ack: &ackFrame{to: w.node(leader), ack: a}})
+			w.send(&message{from: n.id, what: "ack", ack: &ackFrame{to: w.node(leader), ack: a}})
 		}
 	}
 }
@@ -124,7 +130,7 @@ func (w *World) ask(n *node) {
 			continue
 		}
 		if x := n.m.Ask(leader); x != nil {
-			w.send(&message{what: "fetch", fetch: &fetch{from: n, to: w.node(leader), be: n.be, x: x}})
+			w.send(&message{from: n.id, what: "fetch", fetch: &fetch{from: n, to: w.node(leader), be: n.be, x: x}})
 		}
 	}
 }
@@ -159,13 +165,15 @@ func (w *World) moveFetch(i int) {
 
 // serve lets the leader answer; false when it is down or refuses the session.
 func (w *World) serve(f *fetch) bool {
-	if !f.to.up() {
-		return false
-	}
+	return f.to.up() && w.answer(f, w.rng.IntN(4) == 0)
+}
+
+// answer is serve at a node that runs; a piece is one batch, however many there are.
+func (w *World) answer(f *fetch, piece bool) bool {
 	req := requestOf(f.x.Request)
 	req.MaxWait = 0
-	if w.rng.IntN(4) == 0 {
-		req.MaxBytes = 1 // a piece: one batch
+	if piece {
+		req.MaxBytes = 1
 	}
 	res := f.to.m.Fetch(context.Background(), req).Wait(context.Background())
 	if res.Err != nil {

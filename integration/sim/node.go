@@ -79,6 +79,20 @@ func logConfig(*metadata.Topic) logstore.LogConfig {
 // start runs a node's start as the broker does: directory, inspection, registration, replay to it, and only then data.
 // It may be killed between the registration and its note in the session file.
 func (n *node) start() {
+	if s := n.enrol(); s != nil {
+		n.begin(s)
+	}
+}
+
+// starting is a process that is registered and has not touched data.
+type starting struct {
+	dir   *logstore.Dir
+	found logstore.Inspection
+	reg   replica.Registration
+}
+
+// enrol is a start up to the registration's commit; nil when the process died there.
+func (n *node) enrol() *starting {
 	w := n.w
 	n.disk.SetCapacity(0) // an operator has made room
 	n.fault = vfs.NewFault(n.disk, vfs.FaultOptions{})
@@ -106,8 +120,8 @@ func (n *node) start() {
 		w.fail("node %d: register: %v", n.id, r.Err)
 	}
 	n.be = r.Epoch
-	if w.rng.IntN(3) == 0 {
-		w.send(&message{what: "registration", cmd: c}) // a copy that comes late
+	if !w.Profile.Scripted && w.rng.IntN(3) == 0 {
+		w.send(&message{what: "registration", cmd: c, from: n.id}) // a copy that comes late
 	}
 	w.note("node %d starts: broker epoch %d, %s", n.id, n.be, r.Class)
 	w.count("restart " + string(r.Class))
@@ -115,8 +129,14 @@ func (n *node) start() {
 		w.note("node %d is killed before it notes its registration", n.id)
 		w.count("killed at start")
 		n.disk, n.lost = n.disk.Crash(vfs.CrashKeep, 1), n.lost && r.Class == metadata.RestartProcessCrash
-		return
+		return nil
 	}
+	return &starting{dir, found, replica.Registration{BrokerEpoch: n.be, Class: r.Class}}
+}
+
+// begin is the rest of a start, with the newest image.
+func (n *node) begin(s *starting) {
+	w, dir := n.w, s.dir
 	if err := dir.Registered(); err != nil {
 		w.fail("node %d: note registration: %v", n.id, err)
 	}
@@ -125,7 +145,7 @@ func (n *node) start() {
 		w.fail("node %d: %v", n.id, err)
 	}
 	n.dir, n.m, n.applied, n.seen, n.lost = dir, m, len(w.images)-1, seen{}, false
-	if err := m.Begin(w.images[n.applied], replica.Registration{BrokerEpoch: n.be, Class: r.Class}, found); err != nil {
+	if err := m.Begin(w.images[n.applied], s.reg, s.found); err != nil {
 		w.fail("node %d: start: %v", n.id, err)
 	}
 	n.tell()
@@ -220,16 +240,16 @@ func (n *node) tell() {
 		w.apply(&metadata.ReplicaDamaged{Broker: n.epoch(), Partitions: news.Damaged})
 	}
 	for _, c := range news.Certify {
-		w.send(&message{what: "certify", cmd: &metadata.Certify{Items: []metadata.Certification{c}}})
+		w.send(&message{from: n.id, what: "certify", cmd: &metadata.Certify{Items: []metadata.Certification{c}}})
 	}
 	for _, f := range news.Finish {
-		w.send(&message{what: "finish", cmd: &metadata.FinishChange{Items: []metadata.Finish{f}}})
+		w.send(&message{from: n.id, what: "finish", cmd: &metadata.FinishChange{Items: []metadata.Finish{f}}})
 	}
 	for _, r := range news.Reports {
-		w.send(&message{what: "report", report: &report{r.Epoch, metadata.ReplicaReport{Broker: n.epoch(), LastEpoch: r.LastEpoch, End: r.End, HW: r.HW}}})
+		w.send(&message{from: n.id, what: "report", report: &report{r.Epoch, metadata.ReplicaReport{Broker: n.epoch(), LastEpoch: r.LastEpoch, End: r.End, HW: r.HW}}})
 	}
 	for _, c := range n.m.Proposals() {
-		w.send(&message{what: "alter", cmd: &metadata.AlterPartitions{Changes: []metadata.PartitionChange{*c}}})
+		w.send(&message{from: n.id, what: "alter", cmd: &metadata.AlterPartitions{Changes: []metadata.PartitionChange{*c}}})
 	}
 }
 
@@ -247,7 +267,7 @@ func (n *node) flush() {
 	if p == nil {
 		return
 	}
-	if n.w.rng.IntN(4) == 0 {
+	if !n.w.Profile.Scripted && n.w.rng.IntN(4) == 0 {
 		p.Flush()
 	}
 	for n.m.FlushStep() {

@@ -17,7 +17,9 @@ type Profile struct {
 	Replicas   int                 // replication factor of the topic at first
 	Rule       metadata.CommitRule // empty: by chance
 	Durability metadata.Durability // empty: by chance
+	MinISR     int32               // 0: by chance
 	Steps      int                 // before the heal
+	Scripted   bool                // a test decides everything: nothing is drawn (script.go)
 	Weights    map[Action]int
 	// KillAtStart is the chance, in percent, that a process dies between its registration and the note of it.
 	KillAtStart int

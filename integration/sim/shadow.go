@@ -41,54 +41,70 @@ func (w *World) at(l *logstore.Log, offset int64) entry {
 
 // read gives the entries [from, to) of a log; an error of the disk is the caller's to judge.
 func read(l *logstore.Log, from, to int64) (out []entry, err error) {
-	var rr record.RecordReader
 	for at := from; at < to; {
 		info, err := l.Read(at, 1<<20, l.EndOffset(), true)
 		if err != nil {
 			return nil, err
 		}
-		var b []byte
+		es, end, err := entriesOf(info.Spans, at)
 		for _, s := range info.Spans {
-			piece := make([]byte, s.Len)
-			if _, e := s.Src.ReadAt(piece, s.Off); e != nil && err == nil {
-				err = e
-			}
-			b = append(b, piece...)
 			s.Release()
 		}
 		if err != nil {
 			return nil, err
 		}
-		if len(b) == 0 {
+		if end == at {
 			return nil, errEmpty
 		}
-		for len(b) > 0 && at < to {
-			h, err := record.ParseHeader(b)
-			if err == nil {
-				err = record.Verify(&h, b)
+		for i, e := range es {
+			if e.epoch != l.EpochAt(at+int64(i)) { // no checksum covers it
+				return nil, record.ErrCorruptBatch
 			}
-			if err == nil && (h.BaseOffset > at || h.EndOffset() <= at || h.LeaderEpoch != l.EpochAt(at)) { // no checksum covers these
-				err = record.ErrCorruptBatch
-			}
-			if err == nil {
-				err = rr.Reset(&h, b)
-			}
-			if err != nil {
-				return nil, err
-			}
-			for off := h.BaseOffset; rr.Next(); off++ {
-				e := entry{h.LeaderEpoch, -1}
-				if !h.IsControl() {
-					e.name = nameOf(rr.Record.Value)
-				}
-				if off >= from && off < to {
-					out = append(out, e)
-				}
-			}
-			at, b = h.EndOffset(), b[h.Size():]
 		}
+		out = append(out, es[:min(int64(len(es)), to-at)]...)
+		at = end
 	}
 	return out, nil
+}
+
+// entriesOf gives the entries from an offset on that spans hold, and their end. The spans are not released.
+func entriesOf(spans []record.Span, from int64) (out []entry, end int64, err error) {
+	var rr record.RecordReader
+	var b []byte
+	for _, s := range spans {
+		piece := make([]byte, s.Len)
+		if _, e := s.Src.ReadAt(piece, s.Off); e != nil && err == nil {
+			err = e
+		}
+		b = append(b, piece...)
+	}
+	end = from
+	for len(b) > 0 && err == nil {
+		var h record.Header
+		if h, err = record.ParseHeader(b); err == nil {
+			err = record.Verify(&h, b)
+		}
+		if err == nil && (h.BaseOffset > end || h.EndOffset() <= end) { // no checksum covers these
+			err = record.ErrCorruptBatch
+		}
+		if err == nil {
+			err = rr.Reset(&h, b)
+		}
+		if err != nil {
+			break
+		}
+		for off := h.BaseOffset; rr.Next(); off++ {
+			e := entry{h.LeaderEpoch, -1}
+			if !h.IsControl() {
+				e.name = nameOf(rr.Record.Value)
+			}
+			if off >= from {
+				out = append(out, e)
+			}
+		}
+		end, b = h.EndOffset(), b[h.Size():]
+	}
+	return out, end, err
 }
 
 var errEmpty = logstoreError("nothing was read")

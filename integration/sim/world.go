@@ -33,6 +33,7 @@ type World struct {
 	clients clients
 	trace   []string
 	healing bool
+	blocked map[[2]int32]bool // from, to: no message passes
 }
 
 // report is a replica's report in the controller's memory.
@@ -60,6 +61,9 @@ func New(seed uint64, p Profile) *World {
 	}
 	t := metadata.NewTopic{ID: w.id.Topic, Name: "t", Assignment: [][]int32{w.ids()[:p.Replicas]}, MinISR: int32(1 + w.rng.IntN(p.Replicas)),
 		Rule: p.Rule, Durability: p.Durability, Recovery: metadata.RecoverWaitAll}
+	if p.MinISR > 0 {
+		t.MinISR = p.MinISR
+	}
 	if p.Rule == "" {
 		t.Rule = pick(w.rng, metadata.RuleISR, metadata.RuleQuorum)
 	}
