@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -130,9 +131,7 @@ func (c *Conn) Do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) 
 
 // Start sends req and returns while the answer is on its way; several may be. It blocks only while MaxPending are.
 func (c *Conn) Start(req kmsg.Request) (*Pending, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.opt.Timeout)
-	defer cancel()
-	return c.start(ctx, req)
+	return c.start(context.Background(), req)
 }
 
 // AckKey is the private key of a follower's acknowledgement, for Tell.
@@ -141,9 +140,7 @@ const AckKey = transport.AckKey
 // Tell sends a frame of a private key, which has no answer. It blocks only while a request is written; an error ends the
 // connection.
 func (c *Conn) Tell(key int16, body []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.opt.Timeout)
-	defer cancel()
-	_, err := c.write(ctx, &Pending{conn: c, req: transport.NewOneWay(key, body)}, false)
+	_, err := c.write(context.Background(), &Pending{conn: c, req: transport.NewOneWay(key, body)}, false)
 	return err
 }
 
@@ -185,35 +182,28 @@ func (c *Conn) start(ctx context.Context, req kmsg.Request) (*Pending, error) {
 	return c.write(ctx, &Pending{conn: c, req: req, done: make(chan struct{})}, true)
 }
 
-// write sends p in its turn; answered says that an answer will come.
+// write sends p in its turn, within ctx or, where that has no deadline, the time of a request; answered says that an
+// answer will come.
 func (c *Conn) write(ctx context.Context, p *Pending, answered bool) (*Pending, error) {
-	select {
-	case c.turn <- struct{}{}:
-	case <-c.closed:
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.cause)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(c.opt.Timeout)
+	}
+	if err := put(ctx, c, deadline, c.turn, struct{}{}); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	defer func() { <-c.turn }()
-	if err := c.Err(); err != nil {
+	if err := cmp.Or(c.Err(), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	c.last++
 	p.correlation = c.last
 	if answered {
-		select {
-		case c.queue <- p:
-		case <-c.closed:
-			return nil, fmt.Errorf("%w: %w", ErrNotSent, c.cause)
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+		if err := put(ctx, c, deadline, c.queue, p); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 		}
 	}
 	buf := c.encode(transport.GetBuffer(0), p)
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(c.opt.Timeout)
-	}
 	_ = c.raw.SetWriteDeadline(deadline)
 	n, err := c.raw.Write(buf)
 	transport.PutBuffer(buf)
@@ -225,6 +215,46 @@ func (c *Conn) write(ctx context.Context, p *Pending, answered bool) (*Pending, 
 		return nil, err
 	}
 	return p, nil
+}
+
+// put sends v to ch and waits for room until the deadline, the end of ctx or of the connection. Where there is room, as
+// nearly always, it needs no timer.
+func put[T any](ctx context.Context, c *Conn, deadline time.Time, ch chan<- T, v T) error {
+	select {
+	case ch <- v:
+		return nil
+	default:
+	}
+	t := startTimer(time.Until(deadline))
+	defer stopTimer(t)
+	select {
+	case ch <- v:
+		return nil
+	case <-c.closed:
+		return c.cause
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return context.DeadlineExceeded
+	}
+}
+
+// timers are stopped ones, for requests without a deadline of the caller's.
+var timers = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}}
+
+func startTimer(d time.Duration) *time.Timer {
+	t := timers.Get().(*time.Timer)
+	t.Reset(d)
+	return t
+}
+
+func stopTimer(t *time.Timer) {
+	t.Stop() // after it nothing is in the channel
+	timers.Put(t)
 }
 
 // encode makes the frame: size, header of the request's kind, body.
@@ -251,8 +281,8 @@ func (p *Pending) Done() <-chan struct{} { return p.done }
 func (p *Pending) Wait(ctx context.Context) (kmsg.Response, error) {
 	var late <-chan time.Time
 	if _, ok := ctx.Deadline(); !ok {
-		t := time.NewTimer(p.conn.opt.Timeout)
-		defer t.Stop()
+		t := startTimer(p.conn.opt.Timeout)
+		defer stopTimer(t)
 		late = t.C
 	}
 	select {

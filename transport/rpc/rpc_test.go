@@ -35,7 +35,7 @@ func (p peer) Lookup(key, version int16, _ bool) (kmsg.Request, transport.Action
 
 func (p peer) Handle(_ context.Context, r *transport.Request) transport.Response { return p.answer(r) }
 
-func serve(t *testing.T, answer func(r *transport.Request) transport.Response) *transport.Server {
+func serve(t testing.TB, answer func(r *transport.Request) transport.Response) *transport.Server {
 	t.Helper()
 	p := peer{answer}
 	srv, err := transport.NewServer(transport.Options{Listeners: []transport.Listener{{Name: "x", Bind: "127.0.0.1:0"}}, Table: p, Handler: p})
@@ -65,7 +65,7 @@ func ask(n int) *kmsg.MetadataRequest {
 	return req
 }
 
-func dial(t *testing.T, srv *transport.Server, opt rpc.Options) *rpc.Conn {
+func dial(t testing.TB, srv *transport.Server, opt rpc.Options) *rpc.Conn {
 	t.Helper()
 	c, err := rpc.Dial(t.Context(), srv.Addr("x").String(), opt)
 	if err != nil {
@@ -282,5 +282,62 @@ func TestThePoolKeepsConnectionsAndDialsAgain(t *testing.T) {
 	_ = pool.Close()
 	if _, err := get("fetch"); !errors.Is(err, rpc.ErrClosed) {
 		t.Fatalf("of a closed pool: %v", err)
+	}
+}
+
+// TestARequestThatFindsNoRoomIsNotSent: with as many requests in flight as may be, the next one waits its time and is
+// certainly not sent.
+func TestARequestThatFindsNoRoomIsNotSent(t *testing.T) {
+	gate := make(chan struct{})
+	var seen atomic.Int32
+	srv := serve(t, func(r *transport.Request) transport.Response {
+		seen.Add(1)
+		return transport.Response{Wait: func(context.Context) transport.Response {
+			<-gate
+			return transport.Response{Body: named(r)}
+		}}
+	})
+	c := dial(t, srv, rpc.Options{MaxPending: 1, Timeout: 10 * time.Second})
+	first, err := c.Start(ask(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Do(short, ask(2)); !errors.Is(err, rpc.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("no room: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := c.Do(ended, ask(3)); !errors.Is(err, rpc.ErrNotSent) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("an ended context: %v", err)
+	}
+	close(gate)
+	if resp, err := first.Wait(t.Context()); err != nil || resp.(*kmsg.MetadataResponse).ControllerID != 1 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if _, err := c.Do(ended, ask(3)); !errors.Is(err, rpc.ErrNotSent) {
+		t.Fatalf("an ended context, with room: %v", err)
+	}
+	if n := seen.Load(); n != 1 {
+		t.Fatalf("the peer saw %d requests", n)
+	}
+}
+
+// BenchmarkStartAndWait is one request at a time, without a deadline of the caller's, as a fetcher asks.
+func BenchmarkStartAndWait(b *testing.B) {
+	srv := serve(b, func(r *transport.Request) transport.Response { return transport.Response{Body: named(r)} })
+	c := dial(b, srv, rpc.Options{})
+	req := ask(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		p, err := c.Start(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Wait(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		p.Release()
 	}
 }
