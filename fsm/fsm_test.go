@@ -335,6 +335,64 @@ func TestSnapshotsOfEveryLandedFormatAreRead(t *testing.T) {
 	require.Equal(t, golden, saved(t, g))
 }
 
+// levelTwo is a log of what level 2 brought: two topics that are being changed, one that is moved, one without a leader.
+func levelTwo(t testing.TB) *FSM {
+	f := New(Options{})
+	index := uint64(10)
+	do := func(cmd metadata.Command) {
+		t.Helper()
+		index++
+		r := f.Apply(entry(t, index, cmd)).(metadata.Result)
+		require.NoError(t, errors.Join(append(r.Items, r.Err)...))
+	}
+	be := func(id int32) metadata.BrokerEpoch {
+		return metadata.BrokerEpoch{ID: id, Epoch: f.Image().BrokerEpoch(id)}
+	}
+	at := func(n int) *metadata.Partition { return f.Image().Partition(record.PartitionID{Topic: topic(n)}) }
+	do(&metadata.SetCluster{ClusterID: "cluster", Level: metadata.QuorumLevel})
+	for id := int32(1); id <= 4; id++ {
+		do(&metadata.RegisterBroker{Broker: metadata.Broker{ID: id, Incarnation: fmt.Sprint("i", id), DirectoryID: fmt.Sprint("d", id), MinLevel: 1, MaxLevel: metadata.LatestLevel}})
+		do(&metadata.UnfenceBroker{Broker: be(id)})
+	}
+	three := [][]int32{{1, 2, 3}}
+	do(&metadata.CreateTopics{Topics: []metadata.NewTopic{
+		{ID: topic(1), Name: "rule", Assignment: three, Rule: metadata.RuleISR},
+		{ID: topic(2), Name: "disk", Assignment: three, Rule: metadata.RuleISR, Configs: map[string]string{metadata.SettingMinAcks: "2"}},
+		{ID: topic(3), Name: "moved", Assignment: three, Rule: metadata.RuleQuorum, Durability: metadata.DurabilityDisk},
+		{ID: topic(4), Name: "filled", Assignment: three, Rule: metadata.RuleQuorum},
+		{ID: topic(5), Name: "leaderless", Assignment: [][]int32{{4, 3, 2}}, Rule: metadata.RuleQuorum},
+	}})
+	do(&metadata.AlterTopicConfigs{Topics: []metadata.TopicConfigChange{{Topic: topic(1), Rule: metadata.RuleQuorum}, {Topic: topic(2), Durability: metadata.DurabilityDisk}}})
+	for _, n := range []int{3, 4} {
+		do(&metadata.Reassign{Request: metadata.RequestID{byte(n)}, Items: []metadata.Reassignment{{Partition: at(n).ID, PartitionEpoch: metadata.AnyPartitionEpoch, Target: []int32{4, 2, 3}}}})
+	}
+	p := at(3)
+	do(&metadata.Certify{Items: []metadata.Certification{{Partition: p.ID, LeaderEpoch: p.LeaderEpoch, LeaderBrokerEpoch: p.LeaderBrokerEpoch, Broker: be(4), JoinPE: p.Member(4).JoinPE}}})
+	do(&metadata.EnterJoint{Items: []metadata.JointEntry{{Partition: p.ID, PartitionEpoch: p.PartitionEpoch}}})
+	do(&metadata.BeginElection{Elections: []metadata.ElectionStart{{Partition: at(5).ID, Leader: 4}}})
+	return f
+}
+
+// TestSnapshotsOfLevelTwoAreRead opens a file of what level 2 brought, which never changes either.
+func TestSnapshotsOfLevelTwoAreRead(t *testing.T) {
+	const file = "testdata/snapshot-1-level-2"
+	f := levelTwo(t)
+	if *write {
+		require.NoError(t, os.WriteFile(file, saved(t, f), 0o644))
+	}
+	golden, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, golden, saved(t, f))
+	g := restored(t, golden)
+	require.Equal(t, golden, saved(t, g))
+	at := func(n int) *metadata.Partition { return g.Image().Partition(record.PartitionID{Topic: topic(n)}) }
+	require.Equal(t, metadata.ChangeRule, at(1).Change())
+	require.Equal(t, metadata.ChangeDurability, at(2).Change())
+	require.Equal(t, []int32{4, 2, 3}, at(3).NewReplicas)
+	require.Equal(t, []int32{4, 2, 3}, at(4).Adding)
+	require.Equal(t, 1, g.Image().LeaderlessCount())
+}
+
 func FuzzRestore(f *testing.F) {
 	m := New(Options{})
 	for _, n := range []int{1, 7, 30} {
