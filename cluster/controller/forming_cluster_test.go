@@ -1,12 +1,16 @@
 package controller
 
 import (
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"cordwood/fsm/metadata"
 )
 
 func TestAClusterOfOneFormsAtOnce(t *testing.T) {
@@ -14,6 +18,7 @@ func TestAClusterOfOneFormsAtOnce(t *testing.T) {
 	tc.nodes[1].start()
 	n := tc.awaitController()
 	require.NotEmpty(t, n.ctl.Image().ClusterID())
+	require.Equal(t, metadata.LatestLevel, n.ctl.Image().Level())
 	require.Equal(t, []int32{1}, voterIDs(n.ctl.Quorum()))
 
 	// It comes back as the same cluster.
@@ -39,9 +44,70 @@ func TestThreeNodesFormOneClusterInAnyOrder(t *testing.T) {
 	}
 	tc.awaitVoters(1, 2, 3)
 	id := tc.awaitController().ctl.Image().ClusterID()
+	require.Equal(t, metadata.LatestLevel, tc.awaitController().ctl.Image().Level())
 	for _, n := range tc.nodes {
 		eventually(t, "all are of one cluster", func() bool { return n.ctl.Image().ClusterID() == id })
 	}
+}
+
+// A founder of a version that knows level 1 only does not say so. The cluster is founded at its level, and what it could
+// not read never reaches the log.
+func TestAClusterWithAnOlderFounderKeepsToItsLevel(t *testing.T) {
+	tc := newTestCluster(t, 1, nil)
+	tc.join = append(tc.join, "n2:7946")
+	at := olderNode(t, map[string]any{
+		"version": questionVersion, "clusterName": "test", "nodeId": 2, "directoryId": "old", "gossipAddress": "n2:7946", "join": tc.join,
+	})
+	tc.options = func(o *Options) {
+		others := o.Peers
+		o.Peers = func() []Peer {
+			return append(others(), Peer{NodeID: 2, DirectoryID: "old", RaftAddress: at, Alive: true})
+		}
+	}
+	tc.nodes[1].start()
+	n := tc.awaitController()
+	require.Equal(t, metadata.MinLevel, n.ctl.Image().Level())
+	for _, cmd := range []metadata.Command{
+		&metadata.BeginElection{},
+		&metadata.AlterTopicConfigs{Topics: []metadata.TopicConfigChange{{Rule: metadata.RuleQuorum}}},
+	} {
+		res, err := n.ctl.Propose(t.Context(), cmd)
+		require.NoError(t, err)
+		require.ErrorIs(t, res.Err, metadata.ErrLevel)
+		require.Zero(t, res.Index, "it was not appended")
+	}
+	res, err := n.ctl.Propose(t.Context(), &metadata.AlterTopicConfigs{Topics: []metadata.TopicConfigChange{{MinISR: 1}}})
+	require.NoError(t, err)
+	require.NoError(t, res.Err)
+	require.NotZero(t, res.Index)
+}
+
+// olderNode answers direct questions on a raft port, whatever is asked, and nothing else.
+func olderNode(t *testing.T, says map[string]any) (address string) {
+	l, err := net.Listen("tcp", testAddress())
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.SetDeadline(time.Now().Add(time.Second))
+			hello := []byte{0}
+			var q question
+			if _, err := io.ReadFull(conn, hello); err == nil && hello[0] == helloQuestion && readMessage(conn, &q) == nil {
+				_ = writeMessage(conn, says)
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+	})
+	return l.Addr().String()
 }
 
 func TestAWipedNodeComesBackAsAnotherServerAndReplacesItsOldVoter(t *testing.T) {
