@@ -193,7 +193,15 @@ func (w *walker) compare() {
 
 func (w *walker) control() {
 	p, img := w.head(), w.st.Image()
-	if p.Leader != metadata.NoNode {
+	switch ready, _ := metadata.JointReady(p, img.Broker); {
+	case metadata.MustCancel(p, img.Broker):
+		w.do(&metadata.Reassign{Items: []metadata.Reassignment{{Partition: w.id, PartitionEpoch: metadata.AnyPartitionEpoch}}})
+		return
+	case ready && p.Leader != metadata.NoNode:
+		w.do(&metadata.EnterJoint{Items: []metadata.JointEntry{{Partition: w.id, PartitionEpoch: p.PartitionEpoch}}})
+		w.stats["joint"]++
+		return
+	case p.Leader != metadata.NoNode:
 		return
 	}
 	if p.Rule.ElectBy() == metadata.RuleISR {
@@ -435,6 +443,10 @@ func (w *walker) alter() {
 	if !w.changes {
 		return
 	}
+	if w.rng.IntN(3) == 0 {
+		w.reassign()
+		return
+	}
 	c := metadata.TopicConfigChange{Topic: w.topic}
 	if w.rng.IntN(2) == 0 {
 		c.Rule = []metadata.CommitRule{metadata.RuleISR, metadata.RuleQuorum}[w.rng.IntN(2)]
@@ -445,6 +457,21 @@ func (w *walker) alter() {
 	if r := w.do(&metadata.AlterTopicConfigs{Topics: []metadata.TopicConfigChange{c}}); r.Items[0] == nil && w.head() != before {
 		w.note("asked for %s%s: %s, %s", c.Rule, c.Durability, w.head().Rule, w.head().Durability)
 		w.stats["change"]++
+	}
+}
+
+// reassign asks for two or three of the nodes in some order, or for an end of the move under way.
+func (w *walker) reassign() {
+	r := metadata.Reassignment{Partition: w.id, PartitionEpoch: metadata.AnyPartitionEpoch, Forced: true}
+	if w.rng.IntN(3) > 0 {
+		for _, i := range w.rng.Perm(3)[:2+w.rng.IntN(2)] {
+			r.Target = append(r.Target, int32(i)+1)
+		}
+	}
+	before := w.head()
+	if res := w.do(&metadata.Reassign{Items: []metadata.Reassignment{r}}); res.Items[0] == nil && w.head() != before {
+		w.note("asked for replicas %v", r.Target)
+		w.stats["reassign"]++
 	}
 }
 
@@ -485,11 +512,17 @@ func (w *walker) heal() {
 
 func (w *walker) healed() bool {
 	p := w.head()
-	if p.Leader == metadata.NoNode || len(p.ISR) != 3 || p.Rule == metadata.RuleISRToQuorum || p.Rule == metadata.RuleQuorumToISR || p.Durability == metadata.DurabilityMemoryToDisk {
+	if p.Leader == metadata.NoNode || len(p.ISR) != len(p.Replicas) || p.Change() != metadata.NoChange {
 		return false
 	}
 	l := w.nodes[p.Leader].part().log
-	for _, n := range w.nodes {
+	for id, n := range w.nodes {
+		if !p.IsReplica(id) {
+			if n.part() != nil {
+				return false
+			}
+			continue
+		}
 		if q := n.part(); q == nil || q.rec != p || q.log.EndOffset() != l.EndOffset() || q.log.HighWatermark() != l.EndOffset() {
 			return false
 		}
@@ -501,6 +534,9 @@ func (w *walker) healed() bool {
 func (w *walker) equal() {
 	start, want := lines(w.t, w.nodes[w.head().Leader].part().log)
 	for _, n := range w.nodes {
+		if n.part() == nil {
+			continue
+		}
 		s, ls := lines(w.t, n.part().log)
 		from := max(s, start)
 		require.True(w.t, slices.Equal(want[from-start:], ls[from-s:]), "I4: node %d has %v, the leader %v", n.id, ls[from-s:], want[from-start:])
@@ -558,7 +594,7 @@ func TestRandomSchedulesOverRealLogs(t *testing.T) {
 		}
 	}
 	t.Logf("%v", stats)
-	for _, k := range []string{"produce", "acked", "idempotent", "answers", "crash", "raise", "flush", "ack", "change", "election by reports"} {
+	for _, k := range []string{"produce", "acked", "idempotent", "answers", "crash", "raise", "flush", "ack", "change", "election by reports", "reassign", "joint"} {
 		if stats[k] == 0 && n > 10 {
 			t.Errorf("no schedule came to %q: %v", k, stats)
 		}
