@@ -22,12 +22,19 @@
 // # Goroutines
 //
 // One fetcher for every leader node that something is followed from, one sender of ISR proposals, one loop for what time
-// decides and one for the disk's duties. Waiting is done by whoever waits: a connection's writer in Wait. An idle
-// partition has no goroutine, no timer and no byte on the wire.
+// decides and one for the disk's duties; and as many as eight workers that bring logs to disk, while there are any to
+// bring. Waiting is done by whoever waits: a connection's writer in Wait. An idle partition has no goroutine, no timer
+// and no byte on the wire.
 //
 // # Locks
 //
-// Partition.writing, then Partition.mu, then leaf locks (Manager.mu, link.mu, fetcher.mu, pendingProduce.mu, queues), of
+// Manager.acting, under which records are acted on, then Partition.writing, then Partition.mu, then leaf locks (Manager.mu, link.mu, fetcher.mu, pendingProduce.mu, queues), of
 // which no two are held together but Manager.mu around fetcher.mu. writing serialises what changes a log and is held over
-// its I/O; mu is not.
+// its I/O, but not over the fsyncs that acknowledgements wait for; mu is not held over any.
+//
+// # Copies that count from disk
+//
+// What is appended on such a topic, at the leader or a follower, puts the partition into the flush pool; batches that come
+// while an fsync runs share the next one. When it is done the leader counts itself, a follower tells its leader in an
+// Ack (it has asked for the next records long before), and a replica that owes a report for an election makes it.
 package replica

@@ -25,6 +25,9 @@ type peer struct {
 }
 
 func (p peer) Lookup(key, version int16, _ bool) (kmsg.Request, transport.Action) {
+	if key == rpc.AckKey {
+		return transport.NewOneWay(key, nil), transport.Serve
+	}
 	if key != kmsg.Metadata.Int16() {
 		return nil, transport.Refuse
 	}
@@ -339,5 +342,48 @@ func BenchmarkStartAndWait(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.Release()
+	}
+}
+
+// A one-way frame is heard while an earlier request still waits, in its place among the requests, and no answer is taken
+// for its own.
+func TestAOneWayFrameIsHeardBehindARequestThatWaits(t *testing.T) {
+	heard := make(chan string, 2)
+	srv := serve(t, func(r *transport.Request) transport.Response {
+		if one, ok := r.Body.(*transport.OneWay); ok {
+			heard <- string(one.Body)
+			return transport.Response{None: true}
+		}
+		return transport.Response{Wait: func(ctx context.Context) transport.Response {
+			select {
+			case body := <-heard:
+				if body != "position" {
+					t.Errorf("heard %q", body)
+				}
+			case <-ctx.Done():
+			}
+			return transport.Response{Body: named(r)}
+		}}
+	})
+	c := dial(t, srv, rpc.Options{})
+	for n := 1; n <= 3; n++ {
+		p, err := c.Start(ask(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Tell(rpc.AckKey, []byte("position")); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := p.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resp.(*kmsg.MetadataResponse).ControllerID; got != int32(n) {
+			t.Fatalf("answer %d to question %d", got, n)
+		}
+	}
+	_ = c.Close()
+	if err := c.Tell(rpc.AckKey, nil); !errors.Is(err, rpc.ErrNotSent) {
+		t.Fatalf("on a closed connection: %v", err)
 	}
 }

@@ -24,6 +24,8 @@ import (
 // the first of its nodes. It plays every part that handlers see. Partitions are in office at once and hold nothing.
 type Cluster struct {
 	Handlers *api.Handlers
+	// Acks are the followers' acknowledgements that came.
+	Acks []partition.Ack
 	// Elsewhere says that the controller is another node; Forwarded then answers what is forwarded to it.
 	Elsewhere bool
 	Forwarded func(*transport.Request) (kmsg.Response, error)
@@ -271,8 +273,8 @@ func (w *Cluster) Fetch(context.Context, *partition.FetchRequest) partition.Pend
 	panic(errNoData)
 }
 
-// Ack implements api.Replicas.
-func (w *Cluster) Ack(*partition.Ack) {}
+// Ack implements api.Replicas and keeps what it was told.
+func (w *Cluster) Ack(a *partition.Ack) { w.Acks = append(w.Acks, *a) }
 
 // ListOffsets implements api.Replicas: all partitions are empty.
 func (w *Cluster) ListOffsets(context.Context, partition.ListOffsetsQuery) partition.ListOffsetsAnswer {
