@@ -180,3 +180,12 @@ func count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// codeIn is the code of the Kafka error that err wraps, 0 if it wraps none.
+func codeIn(err error) int16 {
+	var ke *kerr.Error
+	if errors.As(err, &ke) {
+		return ke.Code
+	}
+	return 0
+}

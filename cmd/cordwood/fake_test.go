@@ -55,7 +55,7 @@ var fakeVersions = map[kmsg.Key][2]int16{
 	kmsg.ApiVersions: {0, 4}, kmsg.Metadata: {0, 12}, kmsg.Produce: {3, 11}, kmsg.Fetch: {4, 12}, kmsg.ListOffsets: {1, 7}, kmsg.InitProducerID: {0, 4},
 	kmsg.CreateTopics: {2, 7}, kmsg.DeleteTopics: {1, 6}, kmsg.CreatePartitions: {0, 3}, kmsg.DescribeConfigs: {1, 4}, kmsg.IncrementalAlterConfigs: {0, 1},
 	kmsg.DescribeCluster: {0, 2}, kmsg.DescribeTopicPartitions: {0, 0}, kmsg.DescribeQuorum: {0, 2}, kmsg.UnregisterBroker: {0, 0}, kmsg.UpdateFeatures: {0, 2},
-	kmsg.OffsetForLeaderEpoch: {2, 4},
+	kmsg.OffsetForLeaderEpoch: {2, 4}, kmsg.AlterPartitionAssignments: {0, 1}, kmsg.ElectLeaders: {0, 2},
 }
 
 // startFake listens on addr ("127.0.0.1:0" for any port) until the test ends.

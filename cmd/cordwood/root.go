@@ -69,7 +69,7 @@ func newRoot(a *app) *cobra.Command {
 	f.IntVar(&a.leash, "leash", 0, "File descriptor of a pipe; the process ends at once when its other end is closed")
 	_ = f.MarkHidden("leash")
 	root.AddCommand(
-		newTopicCommand(a), newClusterCommand(a), newNodeCommand(a),
+		newTopicCommand(a), newPartitionCommand(a), newClusterCommand(a), newNodeCommand(a),
 		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a),
 		newServeCommand(a), newDemoCommand(a),
 		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a), newLogCommand(a),

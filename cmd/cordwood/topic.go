@@ -101,7 +101,7 @@ func (a *app) result(v *topicsDoneView) (view, error) {
 
 func newTopicCommand(a *app) *cobra.Command {
 	return group("topic", "Create, look at, change and delete topics", []string{"topics"},
-		newTopicCreate(a), newTopicList(a), newTopicDescribe(a), newTopicSafety(a), newTopicAlter(a), newTopicDelete(a), newAddPartitions(a))
+		newTopicCreate(a), newTopicList(a), newTopicDescribe(a), newTopicSafety(a), newTopicLatency(a), newTopicAlter(a), newTopicDelete(a), newAddPartitions(a))
 }
 
 func newTopicCreate(a *app) *cobra.Command {
@@ -209,6 +209,7 @@ func newTopicAlter(a *app) *cobra.Command {
 	var sets, deletes []string
 	var commit commitFlags
 	var dryRun bool
+	var replication int
 	cmd := a.shaped(&cobra.Command{Use: "alter NAME...", Short: "Change settings of topics", Args: takes(1, -1, "one or more topic names"),
 		ValidArgsFunction: a.completeTopics,
 		Example:           "  cordwood topic alter orders --acks quorum\n  cordwood topic alter orders -c retention.ms=3600000 --delete-config segment.bytes",
@@ -217,8 +218,16 @@ func newTopicAlter(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("replication") {
+				if len(settings)+len(deletes) > 0 || dryRun {
+					return usage("--replication moves partitions and stands alone: change settings in a command of their own")
+				}
+				return a.changeTopics(cmd.Context(), func(ctx context.Context, c *client) (*topicsDoneView, error) {
+					return c.resizeTopics(ctx, args, replication, commit.force)
+				})
+			}
 			if len(settings)+len(deletes) == 0 {
-				return usage("say what to change: --acks, --commit, --durability, --min-acks, -c key=value or --delete-config key")
+				return usage("say what to change: --acks, --commit, --durability, --min-acks, --replication, -c key=value or --delete-config key")
 			}
 			req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 			req.ValidateOnly = dryRun
@@ -243,6 +252,7 @@ func newTopicAlter(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVarP(&sets, "config", "c", nil, "Setting, key=value; may be repeated")
 	commit.register(cmd)
+	f.IntVarP(&replication, "replication", "r", 0, "Replicas of each partition: begins to move them, with as few copies as that takes")
 	f.StringArrayVar(&deletes, "delete-config", nil, "Setting to give back to its default; may be repeated")
 	f.BoolVar(&dryRun, "dry-run", false, "Only check")
 	return cmd

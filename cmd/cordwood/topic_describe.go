@@ -355,9 +355,15 @@ func (c *client) fillLogEnds(ctx context.Context, topics []topicView) error {
 			byLeader[p.Leader][topics[i].Name] = append(byLeader[p.Leader][topics[i].Name], p)
 		}
 	}
-	for leader, topics := range byLeader {
-		if err := c.logEnds(ctx, leader, topics); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+	for leader, led := range byLeader {
+		raised, err := c.logEnds(ctx, leader, led)
+		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 			c.app.note("log ends of partitions led by node %d are unknown: %s", leader, describe(err))
+		}
+		for i := range topics {
+			if n, told := raised[topics[i].Name]; told {
+				topics[i].raised(n)
+			}
 		}
 	}
 	return ctx.Err()
@@ -379,16 +385,24 @@ func quorumOf(topics map[string][]*partitionView) *kmsg.DescribeQuorumRequest {
 	return req
 }
 
-func (c *client) logEnds(ctx context.Context, leader int32, topics map[string][]*partitionView) error {
-	r, err := c.Broker(int(leader)).RetriableRequest(ctx, quorumOf(topics))
+// logEnds asks one leader. It gives, by topic, how many batches it knows whose acks the topic raised.
+func (c *client) logEnds(ctx context.Context, leader int32, topics map[string][]*partitionView) (raised map[string]int64, err error) {
+	req := quorumOf(topics)
+	req.UnknownTags.Set(metadata.TagAckLatency, nil)
+	r, err := c.Broker(int(leader)).RetriableRequest(ctx, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp := r.(*kmsg.DescribeQuorumResponse)
 	if err := refused("", resp.ErrorCode, resp.ErrorMessage); err != nil {
-		return err
+		return nil, err
 	}
+	raised = map[string]int64{}
 	for _, t := range resp.Topics {
+		var m measured
+		if told, err := privateTag(&t.UnknownTags, metadata.TagAckLatency, &m); told && err == nil {
+			raised[t.Topic] = m.Raised
+		}
 		for _, answer := range t.Partitions {
 			i := slices.IndexFunc(topics[t.Topic], func(p *partitionView) bool { return p.Partition == answer.Partition })
 			if i < 0 || answer.ErrorCode != 0 {
@@ -401,5 +415,5 @@ func (c *client) logEnds(ctx context.Context, leader int32, topics map[string][]
 			}
 		}
 	}
-	return nil
+	return raised, nil
 }

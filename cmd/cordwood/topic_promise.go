@@ -83,14 +83,18 @@ func (t *topicView) fillPromise() {
 	t.promise(minISR, replicas, inForce, facts)
 }
 
+// raised adds what one leader told of batches whose acks the topic raised.
+func (t *topicView) raised(n int64) {
+	if t.AckRaised == nil {
+		t.AckRaised = new(int64)
+	}
+	*t.AckRaised += n
+}
+
 // closing writes what the topic is waiting for, how often it raised acks, and its promise.
 func (t *topicView) closing(w io.Writer) {
-	switch {
-	case t.AckRaised == nil:
-	case *t.AckRaised == 1:
-		fmt.Fprintf(w, "min.acks=%s raised the acks of 1 request\n", t.MinAcks)
-	case *t.AckRaised > 1:
-		fmt.Fprintf(w, "min.acks=%s raised the acks of %d requests\n", t.MinAcks, *t.AckRaised)
+	if t.AckRaised != nil && *t.AckRaised > 0 {
+		fmt.Fprintf(w, "batches whose producer asked for less than min.acks=%s, told by the present leaders: %d\n", t.MinAcks, *t.AckRaised)
 	}
 	if t.Promise != nil {
 		fmt.Fprintln(w, t.Promise.Sentence())
