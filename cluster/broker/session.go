@@ -44,6 +44,8 @@ type replicas interface {
 	DrainSession() replica.SessionNews
 	// Reports answers the controller's wish to know the logs of partitions without a leader.
 	Reports(ids []record.PartitionID) []metadata.ReplicaReportItem
+	// HandOver makes leaders of this node ready to be succeeded.
+	HandOver(items []metadata.Handover)
 }
 
 // session is this process's membership in the cluster: its registration and its heartbeats. One goroutine (run) owns it;
@@ -191,7 +193,7 @@ func (s *session) run(ctx context.Context, r replicas) error {
 func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err error) {
 	var extra metadata.HeartbeatExtra
 	news := r.DrainSession()
-	extra.Damaged, extra.Certify, extra.Finish, extra.Reports = news.Damaged, news.Certify, news.Finish, news.Reports
+	extra.Damaged, extra.Certify, extra.Finish, extra.Reports, extra.Ready = news.Damaged, news.Certify, news.Finish, news.Reports, news.Ready
 	if len(s.wanted) > 0 {
 		extra.Reports = append(extra.Reports, r.Reports(s.wanted)...)
 	}
@@ -221,12 +223,12 @@ func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err
 	if resp.ShouldShutdown {
 		s.once.Do(func() { close(s.drained) })
 	}
-	return s.answered(resp)
+	return s.answered(resp, r)
 }
 
 // answered takes what rides on an answer. A partition that the controller asks about waits for its report: the next
 // heartbeat follows at once, or after a pause where the last one could not tell.
-func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse) (next time.Duration, err error) {
+func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse, r replicas) (next time.Duration, err error) {
 	before := len(s.wanted)
 	s.wanted = nil
 	var decoded error
@@ -240,6 +242,7 @@ func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse) (next time.Durati
 			return
 		}
 		s.wanted = a.WantReports
+		r.HandOver(a.Handovers)
 	})
 	switch {
 	case len(s.wanted) == 0:

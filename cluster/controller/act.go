@@ -29,6 +29,7 @@ func (k *dutyKeeper) act(plan dutyPlan) {
 		return &metadata.EnterJoint{Items: items}
 	})
 	k.elect(kindPreferred, plan.give)
+	k.handOver(plan.handOver, true)
 	k.begin(plan.begin, true)
 }
 

@@ -229,6 +229,7 @@ type testBroker struct {
 	told     map[record.PartitionID]int32                      // epochs of those reports
 	mute     bool                                              // it reports nothing
 	finishes []metadata.Finish                                 // for the next heartbeat
+	ready    []metadata.Handover                               // the same: it has done what it was asked
 	want     kmsg.BrokerHeartbeatRequest                       // wishes
 	last     *kmsg.BrokerHeartbeatResponse
 	stopped  chan struct{}
@@ -354,14 +355,17 @@ func (b *testBroker) step(incarnation uuid.UUID) {
 	b.mu.Lock()
 	req.BrokerID, req.BrokerEpoch, req.CurrentMetadataOffset = b.id, epoch, epoch
 	req.WantFence, req.WantShutdown = b.want.WantFence, b.want.WantShutdown
-	extra := metadata.HeartbeatExtra{Reports: b.report(c.Image()), Finish: b.finishes}
-	b.finishes = nil
+	extra := metadata.HeartbeatExtra{Reports: b.report(c.Image()), Finish: b.finishes, Ready: b.ready}
+	b.finishes, b.ready = nil, nil
 	b.mu.Unlock()
 	req.UnknownTags.Set(metadata.TagHeartbeat, extra.Encode())
 	resp := c.BrokerHeartbeat(ctx, req, closed)
 	b.mu.Lock()
 	if resp.ErrorCode == 0 {
 		b.last = resp
+		if a, err := metadata.DecodeHeartbeatAnswer(tag(&resp.UnknownTags, metadata.TagHeartbeatAnswer)); err == nil && !b.mute {
+			b.ready = a.Handovers
+		}
 	}
 	b.mu.Unlock()
 }

@@ -23,20 +23,21 @@ type dutyKeeper struct {
 	poked chan struct{}
 	heard chan struct{} // reports came
 
-	mu       sync.Mutex
-	moved    map[record.PartitionID]struct{} // partitions whose leader may not be the preferred one
-	changing map[record.PartitionID]struct{} // partitions whose replicas may be changing
-	all      bool                            // every partition must be looked at
-	reports  reports
-	wanted   map[int32]map[record.PartitionID]struct{}
-	forced   map[record.PartitionID]int32
-	flaps    map[record.PartitionID]flap
-	moves    map[record.PartitionID]*move
-	declined map[record.PartitionID]declined
-	held     map[record.PartitionID]int32
-	waiting  map[record.PartitionID]string // as last told to operators
-	slow     map[record.PartitionID]slowness
-	gaveBack time.Time
+	mu        sync.Mutex
+	moved     map[record.PartitionID]struct{} // partitions whose leader may not be the preferred one
+	changing  map[record.PartitionID]struct{} // partitions whose replicas may be changing
+	all       bool                            // every partition must be looked at
+	reports   reports
+	wanted    map[int32]map[record.PartitionID]struct{}
+	forced    map[record.PartitionID]int32
+	flaps     map[record.PartitionID]flap
+	moves     map[record.PartitionID]*move
+	handovers map[record.PartitionID]*handover
+	declined  map[record.PartitionID]declined
+	held      map[record.PartitionID]int32
+	waiting   map[record.PartitionID]string // as last told to operators
+	slow      map[record.PartitionID]slowness
+	gaveBack  time.Time
 }
 
 // slowness is since when the election of an epoch is waited for.
@@ -51,7 +52,7 @@ func newDutyKeeper(r *reign) *dutyKeeper {
 		moved: map[record.PartitionID]struct{}{}, changing: map[record.PartitionID]struct{}{},
 		reports: reports{}, wanted: map[int32]map[record.PartitionID]struct{}{},
 		forced: map[record.PartitionID]int32{}, flaps: map[record.PartitionID]flap{},
-		moves: map[record.PartitionID]*move{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
+		moves: map[record.PartitionID]*move{}, handovers: map[record.PartitionID]*handover{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
 		waiting: map[record.PartitionID]string{}, slow: map[record.PartitionID]slowness{},
 		gaveBack: r.begun,
 	}
@@ -200,10 +201,11 @@ func (k *dutyKeeper) think(image *metadata.Image, now time.Time) (plan dutyPlan,
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forgetOld(image, now)
+	k.followHandovers(image, now)
 	k.followMoves(image, now)
 	plan = planDuties(dutyFacts{
 		now: now, image: image, moved: slices.Collect(maps.Keys(k.moved)), changing: slices.Collect(maps.Keys(k.changing)),
-		reports: k.reports, flaps: k.flaps, forced: k.forced, moves: k.moves, declined: k.declined, held: k.held,
+		reports: k.reports, flaps: k.flaps, forced: k.forced, moves: k.moves, handovers: k.handovers, declined: k.declined, held: k.held,
 		unclean: k.r.c.opt.Unclean, giveBack: now.Sub(k.gaveBack) >= k.r.c.opt.PreferredInterval,
 	})
 	for _, id := range plan.settled {
@@ -222,7 +224,7 @@ func (k *dutyKeeper) think(image *metadata.Image, now time.Time) (plan dutyPlan,
 			k.wanted[b][id] = struct{}{}
 		}
 	}
-	if len(plan.give)+len(plan.begin) > 0 && !plan.more {
+	if len(plan.give)+len(plan.handOver) > 0 && !plan.more {
 		k.gaveBack = now
 	}
 	k.slowOnes(image, &plan, now)

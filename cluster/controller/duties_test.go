@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"cordwood/fsm"
 	"cordwood/fsm/metadata"
 	"cordwood/logstore/record"
 )
@@ -33,6 +34,45 @@ func TestAPartitionThatDeclinesItsPreferredLeaderIsAskedLessAndLessOften(t *test
 	w.after(2 * declinedLast)
 	k.followMoves(w.state.Image(), w.now)
 	require.Empty(t, k.declined, "in time it is forgotten")
+}
+
+func TestALeaderIsAskedOnceToMakeItsSuccessorReadyAndBelievedForItsEpochAlone(t *testing.T) {
+	w := newQuorumWorld(t, 1, 2, 3)
+	k := w.keeper()
+	k.r.c.opt.SessionTimeout = 4 * time.Second
+	k.r.c.machine = &machine{FSM: fsm.New(fsm.Options{})}
+	p := w.partition()
+	leader := metadata.BrokerEpoch{ID: 1, Epoch: w.epoch[1]}
+	ask := func() *handover {
+		h := k.handOver([]moveStart{startMove(p, 3)}, true)[0]
+		h.leader = leader // the keeper's own image is empty
+		return h
+	}
+	h := ask()
+	require.Empty(t, k.asks(metadata.BrokerEpoch{ID: 2, Epoch: w.epoch[2]}))
+	require.Empty(t, k.asks(metadata.BrokerEpoch{ID: 1, Epoch: w.epoch[1] + 1}))
+	want := metadata.Handover{Partition: w.id, LeaderEpoch: p.LeaderEpoch, To: 3, PauseMS: 1000}
+	require.Equal(t, []metadata.Handover{want}, k.asks(leader))
+	require.Empty(t, k.asks(leader), "its pause is not to be longer than it may be")
+
+	for _, wrong := range []metadata.Handover{{Partition: w.id, LeaderEpoch: p.LeaderEpoch + 1, To: 3}, {Partition: w.id, LeaderEpoch: p.LeaderEpoch, To: 2}} {
+		k.ready(leader, []metadata.Handover{wrong})
+		require.False(t, h.isReady())
+	}
+	k.ready(metadata.BrokerEpoch{ID: 2, Epoch: w.epoch[2]}, []metadata.Handover{want})
+	require.False(t, h.isReady())
+	k.ready(leader, []metadata.Handover{want, want})
+	require.True(t, h.isReady())
+
+	k.followHandovers(w.state.Image(), h.until.Add(-1))
+	require.Len(t, k.handovers, 1)
+	k.followHandovers(w.state.Image(), h.until)
+	require.Empty(t, k.handovers, "the leader goes on by now")
+	require.Equal(t, 1, k.declined[w.id].tries)
+	ask()
+	w.fence(1)
+	k.followHandovers(w.state.Image(), w.now)
+	require.Empty(t, k.handovers, "the epoch went on")
 }
 
 func TestAMoveWhoseBeginningIsRefusedIsDroppedAndOneOfUnknownOutcomeIsKept(t *testing.T) {

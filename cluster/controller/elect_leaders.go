@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cordwood/fsm/metadata"
 	"cordwood/logstore/record"
@@ -108,8 +109,9 @@ func (e *electionRequest) move(ctx context.Context, partitions []record.Partitio
 	e.moveByQuorum(ctx, byQuorum)
 }
 
-// moveByQuorum begins elections that prefer the targets, and waits for what comes of them.
+// moveByQuorum has the targets made ready, begins elections that prefer them, and waits for what comes of these.
 func (e *electionRequest) moveByQuorum(ctx context.Context, starts []moveStart) {
+	e.duties.awaitReady(ctx, slices.DeleteFunc(slices.Clone(starts), func(s moveStart) bool { return s.Leader == metadata.NoNode }))
 	moves, errs := e.duties.begin(starts, false)
 	begun := make(map[record.PartitionID]*move, len(starts))
 	var open []record.PartitionID

@@ -88,18 +88,19 @@ func voters(p *metadata.Partition) []int32 {
 
 // dutyFacts is everything that the regular duties rest on.
 type dutyFacts struct {
-	now      time.Time
-	image    *metadata.Image
-	moved    []record.PartitionID // partitions whose leader may not be the preferred one
-	changing []record.PartitionID // partitions whose replicas may be changing
-	reports  reports
-	flaps    map[record.PartitionID]flap
-	forced   map[record.PartitionID]int32 // an operator wants an unclean election, of this replica; NoNode: of any
-	moves    map[record.PartitionID]*move
-	declined map[record.PartitionID]declined
-	held     map[record.PartitionID]int32 // leader epochs in which an operator's choice leads: not given back
-	unclean  func(*metadata.Topic) bool
-	giveBack bool // leadership may be given back to preferred replicas now
+	now       time.Time
+	image     *metadata.Image
+	moved     []record.PartitionID // partitions whose leader may not be the preferred one
+	changing  []record.PartitionID // partitions whose replicas may be changing
+	reports   reports
+	flaps     map[record.PartitionID]flap
+	forced    map[record.PartitionID]int32 // an operator wants an unclean election, of this replica; NoNode: of any
+	moves     map[record.PartitionID]*move
+	handovers map[record.PartitionID]*handover
+	declined  map[record.PartitionID]declined
+	held      map[record.PartitionID]int32 // leader epochs in which an operator's choice leads: not given back
+	unclean   func(*metadata.Topic) bool
+	giveBack  bool // leadership may be given back to preferred replicas now
 }
 
 // dutyPlan is what should be done now.
@@ -108,7 +109,8 @@ type dutyPlan struct {
 	reported []reportedElection
 	unsafe   []metadata.UnsafeElection
 	give     []metadata.Election            // moves to the preferred replica under the ISR rule
-	begin    []moveStart                    // the same under the quorum rule: its election follows
+	handOver []moveStart                    // the same under the quorum rule: the leader makes its successor ready
+	begin    []moveStart                    // it has: the election follows
 	more     bool                           // further moves wait for those that are under way
 	cancel   []metadata.Reassignment        // changes that stand in the way of an election
 	joint    []metadata.JointEntry          // reassignments whose observers are complete
@@ -156,6 +158,7 @@ func planDuties(f dutyFacts) dutyPlan {
 			f.give(p, &plan)
 		}
 	}
+	f.handOvers(&plan)
 	for _, id := range f.changing {
 		p := f.image.Partition(id)
 		if p == nil || !reassigned(p) {

@@ -34,7 +34,7 @@ func newDutyWorldOf(t *testing.T, rule metadata.CommitRule, recovery metadata.Re
 	}}})
 	w.facts = dutyFacts{
 		reports: reports{}, flaps: map[record.PartitionID]flap{}, forced: map[record.PartitionID]int32{},
-		moves: map[record.PartitionID]*move{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
+		moves: map[record.PartitionID]*move{}, handovers: map[record.PartitionID]*handover{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
 		unclean: func(*metadata.Topic) bool { return false }, giveBack: true,
 	}
 	return w

@@ -55,7 +55,7 @@ func (r *reign) heartbeat(ctx context.Context, req *kmsg.BrokerHeartbeatRequest,
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= b.Epoch
 	resp.IsFenced = b.Fenced
 	resp.ShouldShutdown = req.WantShutdown && (b.Draining || b.Fenced) && !leadsAny(image, b.ID)
-	answer := metadata.HeartbeatAnswer{Index: image.Index(), WantReports: r.duties.wants(b.ID)}
+	answer := metadata.HeartbeatAnswer{Index: image.Index(), WantReports: r.duties.wants(b.ID), Handovers: r.duties.asks(be)}
 	resp.UnknownTags.Set(metadata.TagHeartbeatAnswer, answer.Encode())
 	return nil
 }
@@ -72,6 +72,7 @@ func (r *reign) takeExtra(ctx context.Context, be metadata.BrokerEpoch, extra *m
 		}
 	}
 	r.duties.report(be, extra.Reports)
+	r.duties.ready(be, extra.Ready)
 	if len(extra.Certify) > 0 {
 		if _, err := r.c.Propose(ctx, &metadata.Certify{Items: extra.Certify}); err != nil {
 			return fmt.Errorf("certify: %w", err) // the leader sends it again; refusals by item are for it to see in the image

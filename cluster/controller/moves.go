@@ -66,19 +66,19 @@ func checkMove(p *metadata.Partition, target int32, broker metadata.Brokers) err
 	return nil
 }
 
-// giveByQuorum begins a move to the preferred replica where its leader has lived long enough and no move was declined a
+// giveByQuorum asks for a move to the preferred replica where its leader has lived long enough and no move was declined a
 // short time ago.
 func (f *dutyFacts) giveByQuorum(p *metadata.Partition, plan *dutyPlan) {
 	fl, flapped := f.flaps[p.ID]
 	young := flapped && f.now.Sub(fl.at) < flapLived
-	if young || f.moves[p.ID] != nil || f.now.Before(f.declined[p.ID].until) || checkMove(p, p.Replicas[0], f.image.Broker) != nil {
+	if young || f.moves[p.ID] != nil || f.handovers[p.ID] != nil || f.now.Before(f.declined[p.ID].until) || checkMove(p, p.Replicas[0], f.image.Broker) != nil {
 		return
 	}
-	if len(f.moves)+len(plan.begin) >= maxMoves {
+	if len(f.moves)+len(f.handovers)+len(plan.handOver) >= maxMoves {
 		plan.more = true
 		return
 	}
-	plan.begin = append(plan.begin, startMove(p, p.Replicas[0]))
+	plan.handOver = append(plan.handOver, startMove(p, p.Replicas[0]))
 }
 
 // over says that the election which the move began has ended.
@@ -164,6 +164,7 @@ func (k *dutyKeeper) beginMoves(starts []moveStart, given bool) []*move {
 	for i, s := range starts {
 		moves[i] = &move{target: s.target, epoch: s.LeaderEpoch + 1, born: now, given: given}
 		k.moves[s.Partition] = moves[i]
+		delete(k.handovers, s.Partition)
 	}
 	return moves
 }
@@ -185,8 +186,7 @@ func (k *dutyKeeper) followMoves(image *metadata.Image, now time.Time) {
 		p := image.Partition(id)
 		over := m.follow(p, now)
 		if over && m.given && p != nil && p.LeaderEpoch == m.epoch && p.Leader != m.target {
-			tries := k.declined[id].tries + 1
-			k.declined[id] = declined{tries: tries, until: now.Add(min(k.r.c.opt.PreferredInterval<<min(tries, 10), declinedLast))}
+			k.decline(id, now)
 		}
 		return over
 	})

@@ -30,31 +30,46 @@ func TestLeadershipIsGivenBackUnderTheQuorumRuleOnlyToAReplicaInSync(t *testing.
 	w.facts.flaps[w.id] = flap{tries: 1, at: w.now}
 	w.restart(1)
 	w.after(flapLived)
-	require.Empty(t, w.plan().begin, "not in sync")
+	require.Empty(t, w.plan().handOver, "not in sync")
 	w.isr(2, 3, 1)
 	w.after(-1)
-	require.Empty(t, w.plan().begin, "its leader has not lived long enough")
+	require.Empty(t, w.plan().handOver, "its leader has not lived long enough")
 	w.after(1)
 	w.facts.giveBack = false
-	require.Empty(t, w.plan().begin, "not before its time")
+	require.Empty(t, w.plan().handOver, "not before its time")
 	w.facts.giveBack = true
 	w.facts.held[w.id] = w.partition().LeaderEpoch
-	require.Empty(t, w.plan().begin, "an operator chose")
+	require.Empty(t, w.plan().handOver, "an operator chose")
 	w.facts.held[w.id]--
 	w.facts.declined[w.id] = declined{tries: 1, until: w.now.Add(1)}
-	require.Empty(t, w.plan().begin, "it failed a short time ago")
+	require.Empty(t, w.plan().handOver, "it failed a short time ago")
 	w.after(1)
 	for i := range int32(maxMoves) {
 		w.facts.moves[record.PartitionID{Partition: 1000 + i}] = &move{}
 	}
 	p := w.plan()
-	require.Empty(t, p.begin, "so many have no leader for a moment already")
+	require.Empty(t, p.handOver, "so many have no leader for a moment already")
 	require.True(t, p.more)
 	clear(w.facts.moves)
 	p = w.plan()
-	require.Len(t, p.begin, 1)
+	require.Len(t, p.handOver, 1)
+	require.Empty(t, p.begin, "its leader makes it ready first")
 	require.False(t, p.more)
+	require.Equal(t, int32(1), p.handOver[0].target)
+	h := &handover{target: 1, epoch: w.partition().LeaderEpoch, until: w.now.Add(time.Second), given: true, ready: make(chan struct{})}
+	w.facts.handovers[w.id] = h
+	p = w.plan()
+	require.Empty(t, p.begin)
+	require.Empty(t, p.handOver, "it is asked once")
+	require.Equal(t, h.until, p.again)
+	close(h.ready)
+	h.epoch++
+	require.Empty(t, w.plan().begin, "another leader's word")
+	h.epoch--
+	p = w.plan()
+	require.Len(t, p.begin, 1)
 	require.Equal(t, int32(1), p.begin[0].target)
+	delete(w.facts.handovers, w.id)
 	w.begin(1)
 	w.report(2, 1, 5)
 	w.report(3, 1, 5)

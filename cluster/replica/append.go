@@ -4,11 +4,13 @@ import (
 	"context"
 	"time"
 
+	"cordwood/fsm/metadata"
 	"cordwood/fsm/partition"
 )
 
-// Produce appends every batch in the request's order and returns at once; Wait waits for the acknowledgements.
-func (m *Manager) Produce(_ context.Context, req *partition.ProduceRequest) partition.PendingProduce {
+// Produce appends every batch in the request's order and returns at once, or when a leader that is being succeeded has
+// ended its pause; Wait waits for the acknowledgements.
+func (m *Manager) Produce(ctx context.Context, req *partition.ProduceRequest) partition.PendingProduce {
 	now := m.now()
 	pp := newPendingProduce(req, now)
 	for i := range req.Partitions {
@@ -19,15 +21,23 @@ func (m *Manager) Produce(_ context.Context, req *partition.ProduceRequest) part
 			pp.refuse(i, err, leader, epoch)
 			continue
 		}
-		p.Append(part, req.Acks, pp, i, now)
+		for over := p.Append(part, req.Acks, pp, i, now); over != nil; over = p.Append(part, req.Acks, pp, i, m.now()) {
+			select {
+			case <-over:
+				continue
+			case <-ctx.Done():
+			}
+			pp.refuse(i, partition.ErrNotLeader, metadata.NoNode, -1)
+			break
+		}
 	}
 	return pp
 }
 
 // Append appends one batch where this replica leads, and opens its acknowledgement in pp's place i. It waits for the
 // stronger of what the producer asked for and what the topic accepts; a producer that wants no answer gets none, but is
-// refused and counted all the same.
-func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pendingProduce, i int, now time.Time) {
+// refused and counted all the same. Not nil: nothing was done, since appends pause until over is closed.
+func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pendingProduce, i int, now time.Time) (over <-chan struct{}) {
 	acks, raised := p.effective(asked)
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -41,7 +51,12 @@ func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pe
 		node, epoch := p.hint()
 		p.mu.Unlock()
 		pp.refuse(i, err, node, epoch)
-		return
+		return nil
+	}
+	if p.handover != nil {
+		over = p.handover.over
+		p.mu.Unlock()
+		return over
 	}
 	epoch := leader.Epoch()
 	p.mu.Unlock()
@@ -56,12 +71,12 @@ func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pe
 			p.fail(err)
 		}
 		pp.refuse(i, err, node, at)
-		return
+		return nil
 	}
 	if p.leader != leader { // deposed while it wrote: the record may stay or go, the client asks the next leader
 		node, at := p.hint()
 		pp.refuse(i, partition.ErrNotLeader, node, at)
-		return
+		return nil
 	}
 	a := &pp.answers[i]
 	a.BaseOffset, a.AppendTime, a.LogStart = info.Base, info.AppendTime, p.log.StartOffset()
@@ -86,6 +101,7 @@ func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pe
 	if !info.Duplicate && !e.Advanced {
 		p.notifyFollowers()
 	}
+	return nil
 }
 
 // hear credits followers that are parked here without naming this partition. The caller holds mu.

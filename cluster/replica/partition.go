@@ -19,10 +19,11 @@ import (
 type node interface {
 	now() time.Time
 	brokers() partition.Brokers
-	// propose and certify queue for the controller.
+	// propose, certify, finish and ready queue for the controller.
 	propose(c *metadata.PartitionChange)
 	certify(c metadata.Certification)
 	finish(f metadata.Finish)
+	ready(h metadata.Handover)
 	// report queues what p has, for an election.
 	report(r metadata.ReplicaReportItem)
 	// flush asks for an fsync of p's log; Partition.Flush follows.
@@ -72,6 +73,7 @@ type Partition struct {
 	watched     bool         // in the node's tick set
 	acks        *attribution // what is measured of acknowledgements; nil before the first batch
 	raised      int64        // batches that wait for more than their producer asked for
+	handover    *handover    // while leading: appends wait
 	owesReport  bool         // once the log is on disk
 	owesMarker  bool         // a change of rule waits for it
 	unsettled   bool         // rec was not acted on to the end: the log refused for now
@@ -245,6 +247,7 @@ func (p *Partition) lead(rec *metadata.Partition, leso int64, now time.Time) {
 func (p *Partition) step(to partition.Role) {
 	if p.leader != nil {
 		p.leader = nil
+		p.endHandover()
 		p.node.left()
 	}
 	p.role = to
@@ -287,6 +290,7 @@ func (p *Partition) apply(e partition.Effects) {
 	for _, id := range e.Anew {
 		p.askAnew(id)
 	}
+	p.tellReady()
 	if !p.watched && p.leader.Ticking(p.log) {
 		p.watched = true
 		p.node.watch(p)

@@ -21,6 +21,7 @@ type sessionQueue struct {
 	certify map[certKey]metadata.Certification
 	finish  map[record.PartitionID]metadata.Finish
 	reports map[record.PartitionID]metadata.ReplicaReportItem
+	ready   map[record.PartitionID]metadata.Handover
 }
 
 // SessionNews is what a heartbeat carries beside its own fields, sorted by partition.
@@ -32,6 +33,8 @@ type SessionNews struct {
 	Finish  []metadata.Finish
 	// Reports are told once and unasked, each in the epoch that it was made in; the controller asks for what it misses.
 	Reports []metadata.ReplicaReportItem
+	// Ready are handovers that may go on, told once.
+	Ready []metadata.Handover
 }
 
 type certKey struct {
@@ -61,6 +64,7 @@ func (m *Manager) DrainSession() SessionNews {
 	})
 	n.Finish = drain(q.finish, func(a, b metadata.Finish) int { return comparePartitions(a.Partition, b.Partition) })
 	n.Reports = drain(q.reports, func(a, b metadata.ReplicaReportItem) int { return comparePartitions(a.Partition, b.Partition) })
+	n.Ready = drain(q.ready, func(a, b metadata.Handover) int { return comparePartitions(a.Partition, b.Partition) })
 	return n
 }
 
@@ -122,6 +126,17 @@ func (m *Manager) report(r metadata.ReplicaReportItem) {
 	q.rouse()
 }
 
+func (m *Manager) ready(h metadata.Handover) {
+	q := &m.session
+	q.mu.Lock()
+	if q.ready == nil {
+		q.ready = make(map[record.PartitionID]metadata.Handover)
+	}
+	q.ready[h.Partition] = h
+	q.mu.Unlock()
+	q.rouse()
+}
+
 func (q *sessionQueue) damage(id record.PartitionID) {
 	q.mu.Lock()
 	if q.damaged == nil {
@@ -151,4 +166,5 @@ func (q *sessionQueue) forget(id record.PartitionID) {
 	defer q.mu.Unlock()
 	delete(q.finish, id)
 	delete(q.reports, id)
+	delete(q.ready, id)
 }

@@ -48,18 +48,30 @@ type ReplicaReportItem struct {
 	HW        int64              `json:"hw"`
 }
 
+// Handover is a move of leadership that its leader makes ready: it appends nothing until the successor has all of its log.
+type Handover struct {
+	Partition   record.PartitionID `json:"partition"`
+	LeaderEpoch int32              `json:"leaderEpoch"`
+	To          int32              `json:"to"`
+	PauseMS     int32              `json:"pauseMs,omitempty"` // milliseconds; then the leader goes on by itself
+}
+
 // HeartbeatExtra is what a broker tells the controller with a heartbeat.
 type HeartbeatExtra struct {
 	Reports []ReplicaReportItem  `json:"reports,omitempty"`
 	Damaged []record.PartitionID `json:"damaged,omitempty"`
 	Certify []Certification      `json:"certify,omitempty"`
 	Finish  []Finish             `json:"finish,omitempty"` // changes that this leader has proven
+	// Ready are handovers whose successor has everything, while this leader still pauses.
+	Ready []Handover `json:"ready,omitempty"`
 }
 
 // HeartbeatAnswer is what the controller answers beyond Kafka's fields.
 type HeartbeatAnswer struct {
 	Index       uint64               `json:"index"`                 // of the newest command in the controller's image
 	WantReports []record.PartitionID `json:"wantReports,omitempty"` // partitions whose replicas must report
+	// Handovers are asked of the leaders of partitions, once each.
+	Handovers []Handover `json:"handovers,omitempty"`
 }
 
 // EnvelopeExtra is what a forwarded request says of its client.
