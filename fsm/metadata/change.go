@@ -110,8 +110,13 @@ func (r *turn) beginDisk() error {
 }
 
 // toMemory lets copies count in memory. What counted on disk counts there too, so nothing is to be proven; but there every
-// power loss counts, also those before, so whoever is trusted is certified under the process that it runs.
+// power loss counts, also those before, so whoever is trusted is certified under the process that it runs. That says
+// that it has what it flushed. A last leader that lost power may have committed what W others flushed and it had not, so
+// its own word goes on to elect nobody.
 func (s *State) toMemory(r *turn) {
+	if r.old.Leader == NoNode && !lastLeaderHolds(r.old, s.head.Broker) {
+		r.next.LastLeader = NoNode
+	}
 	for i := range r.next.Members {
 		m := &r.next.Members[i]
 		if Trusted(r.old, m.ID, s.head.Broker) {

@@ -110,6 +110,39 @@ func TestTheWayBackToMemoryUntrustsNobody(t *testing.T) {
 	require.Equal(t, []int32{a}, TrustedReplicas(w.at(p), w.s.Image().Broker))
 }
 
+// A last leader of a disk topic lost power: followers may have flushed what it committed and had not. The way back to
+// memory leaves it its vote, and does not make its own report enough.
+func TestTheWayBackToMemoryDoesNotMakeALastLeaderComplete(t *testing.T) {
+	w, p := abcOf(t, RuleQuorum, DurabilityDisk, 2)
+	w.restart(a, losePower)
+	w.unfence(a)
+	require.ErrorIs(t, w.electReported(p, a, w.report(a, 0, 5)), ErrNotEligible)
+	require.NoError(t, w.configure(p, TopicConfigChange{Durability: DurabilityMemory}))
+	require.Equal(t, []int32{a, b, c}, TrustedReplicas(w.at(p), w.s.Image().Broker))
+	require.ErrorIs(t, w.electReported(p, a, w.report(a, 0, 5)), ErrNotEligible)
+	_, ok, _ := ChooseReported(w.at(p), []ReplicaReport{w.report(a, 0, 5)}, w.s.Image().Broker)
+	require.False(t, ok)
+	require.NoError(t, w.electReported(p, b, w.report(a, 0, 5), w.report(b, 0, 6)))
+
+	// One that lost nothing keeps its word.
+	w, p = abcOf(t, RuleQuorum, DurabilityDisk, 2)
+	w.fence(a)
+	require.NoError(t, w.configure(p, TopicConfigChange{Durability: DurabilityMemory}))
+	w.unfence(a)
+	require.NoError(t, w.electReported(p, a, w.report(a, 0, 5)))
+
+	// One that leads has lost nothing since its election, however long ago it was certified.
+	w, p = abcOf(t, RuleISR, DurabilityDisk, 1)
+	require.NoError(t, w.alter(p, a, b))
+	w.restart(a, losePower)
+	w.unfence(a)
+	require.NoError(t, w.alter(p, b, a))
+	w.fence(b)
+	require.Less(t, w.at(p).Member(a).Cert, w.s.Image().Broker(a).LossPower)
+	require.NoError(t, w.configure(p, TopicConfigChange{Durability: DurabilityMemory}))
+	require.Equal(t, []int32{a, a}, []int32{w.at(p).Leader, w.at(p).LastLeader})
+}
+
 // The unsafe election of the quorum rule (S51): everybody else starts anew, so that the next death is flagged too.
 func TestAnUnsafeQuorumElectionCertifiesItsLeaderAlone(t *testing.T) {
 	w, p := abcOf(t, RuleQuorum, DurabilityMemory, 2)
