@@ -153,6 +153,7 @@ func TestAProducerWaitsForWhatTheTopicAccepts(t *testing.T) {
 	require.ErrorIs(t, mustAnswer(t, a.produce(0, newBatch(7))).Err, partition.ErrNotEnoughReplicas)
 	require.ErrorIs(t, mustAnswer(t, a.produce(1, newBatch(7))).Err, partition.ErrNotEnoughReplicas)
 	require.Equal(t, end, a.part().log.EndOffset())
+	require.EqualValues(t, 3, a.m.AckLatency(w.topic).Raised)
 	require.Contains(t, gathered(t, a.m), `cordwood_produce_acks_raised_total{topic="t"} 3`)
 }
 

@@ -28,9 +28,10 @@
 //
 // # Locks
 //
-// Manager.acting, under which records are acted on, then Partition.writing, then Partition.mu, then leaf locks (Manager.mu, link.mu, fetcher.mu, pendingProduce.mu, queues), of
-// which no two are held together but Manager.mu around fetcher.mu. writing serialises what changes a log and is held over
-// its I/O, but not over the fsyncs that acknowledgements wait for; mu is not held over any.
+// Manager.acting, under which records are acted on, then Partition.writing, then Partition.mu, then leaf locks
+// (Manager.mu, link.mu, fetcher.mu, flushPool.mu, pendingProduce.mu, queues), of which no two are held together but
+// Manager.mu around fetcher.mu. writing serialises what changes a log and is held over its I/O, but not over the fsyncs
+// that acknowledgements wait for; mu is not held over any.
 //
 // # Copies that count from disk
 //

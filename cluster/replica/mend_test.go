@@ -212,3 +212,31 @@ func TestARecordAloneTellsALogThatItsCopyCountsFromDisk(t *testing.T) {
 		require.Equal(t, d != metadata.DurabilityMemory, p.log.Config().Disk, d)
 	}
 }
+
+// TestAFailedFsyncEndsTheOfficeAndAcknowledgesNothing: nothing is assumed of bytes that an fsync failed for.
+func TestAFailedFsyncEndsTheOfficeAndAcknowledgesNothing(t *testing.T) {
+	_, a, b, _ := disk3(t, metadata.RuleQuorum)
+	pp := a.produce(partition.AcksAll, newBatch(1))
+	b.round(1)
+	b.round(1)
+	b.flush()
+	a.rule(t, vfs.Rule{Op: vfs.OpSync, Path: "*.log", Error: "EIO", Times: 1})
+	a.flush()
+	require.ErrorIs(t, mustAnswer(t, pp).Err, partition.ErrNotLeader)
+	require.Zero(t, a.m.Leading())
+	require.ErrorIs(t, a.part().failed, record.ErrDirOffline)
+	require.EqualValues(t, 0, a.part().log.FlushedOffset())
+	a.hear(b.ack(1))
+	require.EqualValues(t, 0, a.part().log.HighWatermark())
+
+	// A follower whose fsync failed tells its leader nothing.
+	_, a, b, _ = disk3(t, metadata.RuleQuorum)
+	a.produce(partition.AcksAll, newBatch(1))
+	b.round(1)
+	b.round(1)
+	b.rule(t, vfs.Rule{Op: vfs.OpSync, Path: "*.log", Error: "EIO", Times: 1})
+	b.flush()
+	require.Nil(t, b.ack(1))
+	b.round(1)
+	require.EqualValues(t, 0, a.position(2))
+}

@@ -54,7 +54,7 @@ func (p *Partition) State(now time.Time) partition.PartitionState {
 		if r.Position >= s.LogEndOffset {
 			caught = now // it lags behind nothing
 		}
-		told := partition.ReplicaState{ID: r.ID, LogEnd: r.Position, Flushed: -1, LastCaughtUp: millis(caught), LastFetch: millis(r.LastFetch), InSync: r.InSync}
+		told := partition.ReplicaState{ID: r.ID, LogEnd: r.LogEnd, Flushed: -1, LastCaughtUp: millis(caught), LastFetch: millis(r.LastFetch), InSync: r.InSync}
 		switch {
 		case r.ID == p.me:
 			told.LogEnd, told.Flushed = s.LogEndOffset, flushed
