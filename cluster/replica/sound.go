@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 
 	"cordwood/logstore/record"
@@ -23,7 +24,11 @@ func (p *Partition) sound(at int64, spans []record.Span) (end int64, err error) 
 			}
 			end = h.EndOffset()
 		}
-		if err := sc.Err(); err != nil {
+		err := sc.Err()
+		if errors.Is(err, record.ErrShortBatch) && end > at {
+			return end, nil // a read ends inside a batch where its limit is: the next one begins with that batch
+		}
+		if err != nil {
 			return end, fmt.Errorf("batch at offset %d: %w", end, err)
 		}
 	}

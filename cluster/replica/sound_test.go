@@ -105,3 +105,36 @@ func TestDamageIsToldUntilARecordShowsIt(t *testing.T) {
 	require.Empty(t, b.m.DrainSession().Damaged)
 	require.Equal(t, int32(-1), w.head().Leader, "it still waits for a leader")
 }
+
+// TestAReadThatEndsInsideABatchIsSoundUpToThere: a follower that is more than one answer behind gets such reads, and a log
+// that is longer than one is read through in several.
+func TestAReadThatEndsInsideABatchIsSoundUpToThere(t *testing.T) {
+	w := newWorld(t, 1)
+	w.create(1, 1)
+	w.replayAll()
+	a := w.nodes[1]
+	for i := range 5 {
+		a.produce(1, newBatch(i))
+	}
+	p := a.part()
+	one, err := p.log.Read(0, 1, 1, true)
+	require.NoError(t, err)
+	release(one.Spans)
+	for cut := one.Bytes + 1; cut < p.log.Size(); cut++ {
+		info, err := p.log.Read(0, int32(cut), 5, true)
+		require.NoError(t, err)
+		end, err := p.sound(0, info.Spans)
+		release(info.Spans)
+		require.NoError(t, err, "a read of %d bytes", cut)
+		require.Greater(t, end, int64(0))
+	}
+	require.EqualValues(t, 5, p.soundEnd())
+	flip(t, a, 0, one.Bytes+70)
+	info, err := p.log.Read(0, int32(p.log.Size())-1, 5, true)
+	require.NoError(t, err)
+	end, err := p.sound(0, info.Spans)
+	release(info.Spans)
+	require.ErrorIs(t, err, record.ErrCorruptBatch)
+	require.EqualValues(t, 1, end)
+	require.EqualValues(t, 1, p.soundEnd())
+}
