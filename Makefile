@@ -9,6 +9,8 @@ SLOW_FOR ?= 60s
 FOR     ?= 60s
 PROFILE ?=
 STEPS   ?= 0
+BUDGET  ?= 5m
+MUTANTS ?=
 LOADED   = TestKilledNodes|TestARollingRestart|TestAPowerCut|TestLiveChanges
 MEASURED = TestAPausedFollower
 LOOP     = go test -tags "hashicorpmetrics integration" -count 1 -timeout 60m ./integration/loops -v
@@ -122,6 +124,10 @@ sim: ## simulate clusters with faults for FOR=60s; SEED=n PROFILE=p STEPS=k repe
 .PHONY: sim-long
 sim-long: ## the same for an hour
 	go test ./integration/sim -run TestRandomSchedules -count 1 -v -timeout 90m -for 1h
+
+.PHONY: sim-mutants
+sim-mutants: ## drop each check of replication in turn: the simulation or a directed test must find it (BUDGET=10m each)
+	go test -tags "hashicorpmetrics mutants" ./integration/sim -run TestEveryDroppedCheckIsFound -count 1 -v -timeout 5h -budget $(BUDGET) -mutants "$(MUTANTS)"
 
 .PHONY: soak
 soak: ## the kill loops and the live changes, twenty rounds, and five or ten of the others

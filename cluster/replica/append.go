@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 )
 
@@ -87,7 +88,7 @@ func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pe
 	if asked == partition.AcksNone {
 		acks = partition.AcksNone // nobody waits for an answer
 	}
-	if acked, err := leader.Acked(acks, info.Last, p.log); acked {
+	if acked, err := leader.Acked(acks, info.Last, p.log); acked || mutant.DupEarly && info.Duplicate {
 		pp.acks[i].done(err)
 	} else {
 		pp.acks[i].p = p

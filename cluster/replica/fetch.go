@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore/record"
 )
@@ -124,6 +125,9 @@ func (p *Partition) read(q *partition.FetchPartition, committed bool, left int64
 	bound := hw
 	if committed {
 		bound = a.LastStableOffset
+	}
+	if mutant.ServeUnflushed {
+		bound = end
 	}
 	if q.FetchOffset >= bound || left <= 0 && !first {
 		return 0, false

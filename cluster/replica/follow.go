@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore/record"
 )
@@ -63,7 +64,7 @@ func (p *Partition) Answer(seq int64, a partition.Answer, batches []byte) (again
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.mu.Lock()
-	if p.role != partition.RoleFollow || !p.fetch.valid || seq < p.fetch.seq {
+	if p.role != partition.RoleFollow || (!p.fetch.valid || seq < p.fetch.seq) && !mutant.StaleResp {
 		p.mu.Unlock()
 		return false, nil // not what is outstanding
 	}

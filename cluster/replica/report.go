@@ -2,6 +2,7 @@ package replica
 
 import (
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore/record"
 )
@@ -78,5 +79,9 @@ func (p *Partition) reportNow() (r metadata.ReplicaReportItem, ok bool) {
 	if !p.mayReport() || partition.Position(p.rec, p.log) < p.log.EndOffset() {
 		return r, false
 	}
-	return metadata.ReplicaReportItem{Partition: p.id, Epoch: p.rec.LeaderEpoch, LastEpoch: p.log.LastEpoch(), End: p.log.EndOffset(), HW: p.log.RecalledHighWatermark()}, true
+	last := p.log.LastEpoch()
+	if mutant.NoStartEp && p.log.EndOffset() == p.log.StartOffset() {
+		last = -1
+	}
+	return metadata.ReplicaReportItem{Partition: p.id, Epoch: p.rec.LeaderEpoch, LastEpoch: last, End: p.log.EndOffset(), HW: p.log.RecalledHighWatermark()}, true
 }

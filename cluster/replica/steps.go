@@ -100,8 +100,22 @@ func (s *Steps) NextAck(leader int32) *partition.Ack {
 	return f.nextAck(ses)
 }
 
-// Break ends the connection to a leader; the next fetch opens a new session.
-func (s *Steps) Break(leader int32) { delete(s.sessions, leader) }
+// TakeLate acts on an answer that came over a connection which has ended since. No fetcher would hand it on; the replica
+// has to drop it all the same.
+func (s *Steps) TakeLate(x *StepFetch, resp *kmsg.FetchResponse) error {
+	old := *x.s
+	return x.f.take(&old, x.seq, resp, s.now())
+}
+
+// Break ends the connection to a leader; the next fetch opens a new session. Request numbers go on.
+func (s *Steps) Break(leader int32) {
+	f, ses := s.fetchers[leader], s.sessions[leader]
+	if f == nil || ses == nil {
+		delete(s.sessions, leader)
+		return
+	}
+	f.reopen(ses)
+}
 
 // Replica gives the replica of a partition, nil if it is not hosted here.
 func (s *Steps) Replica(id record.PartitionID) *Partition { return s.find(id) }

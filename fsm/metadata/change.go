@@ -1,5 +1,7 @@
 package metadata
 
+import "cordwood/fsm/mutant"
+
 // Change is what is being changed on a partition in several records; one at a time.
 type Change string
 
@@ -76,6 +78,10 @@ func (r *turn) beginRule(c *TopicConfigChange) error {
 	if err := checkPair(c.Rule, r.old.fewestReplicas(), c.Forced); err != nil {
 		return err
 	}
+	if mutant.RuleDirect {
+		r.next.Rule = c.Rule
+		return nil
+	}
 	r.next.Rule = RuleISRToQuorum
 	if c.Rule == RuleISR {
 		r.next.Rule = RuleQuorumToISR
@@ -102,7 +108,13 @@ func (r *turn) beginDisk() error {
 	if r.old.Leader == NoNode {
 		return refuse(ErrNotEligible, "partition %d has no leader that could prove what is on disk: try again when it has one", r.old.ID.Partition)
 	}
-	r.next.raiseEpoch(r.old)
+	if !mutant.DurNoBump {
+		r.next.raiseEpoch(r.old)
+	}
+	if mutant.DurDirect {
+		r.next.Durability = DurabilityDisk
+		return nil
+	}
 	r.next.Durability = DurabilityMemoryToDisk
 	r.next.begin(r.old)
 	r.note(EventDurabilityBegun, "commit.durability is being changed to disk; copies count from there, and trust counts as in memory until that is proven")

@@ -1,6 +1,10 @@
 package metadata
 
-import "slices"
+import (
+	"slices"
+
+	"cordwood/fsm/mutant"
+)
 
 // finishChange ends the change under way on one partition, once its leader has proven by positions of its own epoch that
 // the new regime holds. A compare-and-set on leader, its process, leader epoch and partition epoch; the proof is counted
@@ -86,6 +90,11 @@ func (s *State) finishRule(old *Partition, f *Finish) error {
 	next.Rule = old.Rule.Target()
 	next.settleChange()
 	if next.Rule == RuleQuorum {
+		for i := range next.Members {
+			if mutant.FinReset {
+				next.Members[i].Cert = -1
+			}
+		}
 		next.certifyProven(f)
 	}
 	s.commit(old, next, nobodyLost, true)

@@ -3,6 +3,7 @@ package metadata
 import (
 	"slices"
 
+	"cordwood/fsm/mutant"
 	"cordwood/logstore/record"
 )
 
@@ -94,7 +95,7 @@ func (s *State) checkISR(p *Partition, leader int32, isr []BrokerEpoch) error {
 	for _, m := range isr {
 		b := s.head.Broker(m.ID)
 		fenced := !b.Alive()
-		otherProcess := b == nil || b.Epoch != m.Epoch
+		otherProcess := b == nil || b.Epoch != m.Epoch && !mutant.NoAlterBE
 		joins := !slices.Contains(p.ISR, m.ID)
 		leaving := joins && b != nil && b.Draining
 		if fenced || otherProcess || leaving {

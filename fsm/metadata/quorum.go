@@ -1,6 +1,10 @@
 package metadata
 
-import "slices"
+import (
+	"slices"
+
+	"cordwood/fsm/mutant"
+)
 
 // This file counts replicas as the quorum rule does.
 
@@ -84,6 +88,9 @@ func (p *Partition) majorities(holds func(id int32) bool) bool {
 // it has lost nothing, flushed or not, for it may have committed what W others flushed and it had not.
 func lastLeaderHolds(p *Partition, broker Brokers) bool {
 	m, b := p.Member(p.LastLeader), broker(p.LastLeader)
+	if mutant.LastLeaderAnyTrust {
+		return m != nil && b != nil && p.votes(p.LastLeader) && Trusted(p, p.LastLeader, broker)
+	}
 	return m != nil && b != nil && p.votes(p.LastLeader) && m.Cert >= b.LossPower
 }
 

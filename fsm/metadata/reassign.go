@@ -1,6 +1,10 @@
 package metadata
 
-import "slices"
+import (
+	"slices"
+
+	"cordwood/fsm/mutant"
+)
 
 // reassign begins the move of one partition to other replicas, or cancels the one under way. The new members come in
 // uncertified and are filled before they count for anything.
@@ -31,6 +35,9 @@ func (s *State) reassign(r Reassignment) error {
 		return nil
 	}
 	next.Adding = slices.Clone(r.Target)
+	if mutant.NoObservers && next.Rule == RuleQuorum {
+		next.NewReplicas, next.Adding = next.Adding, nil
+	}
 	next.begin(old)
 	next.regroup(old)
 	s.commit(old, next, nobodyLost, false)
@@ -115,6 +122,11 @@ func (s *State) enterJoint(j JointEntry) error {
 	}
 	next := old.clone()
 	next.NewReplicas, next.Adding = old.Adding, nil
+	if mutant.NoJoint {
+		next.Replicas = next.NewReplicas
+		s.endReassign(old, next)
+		return nil
+	}
 	next.begin(old)
 	s.commit(old, next, nobodyLost, false)
 	s.partitionEvent(EventReassignJoint, next, NoNode, "the replicas %v and %v are both in force until the new ones are proven", next.Replicas, next.NewReplicas)
@@ -181,7 +193,9 @@ func (s *State) endReassign(old, next *Partition) {
 	leaves := func(id int32) bool { return !slices.Contains(next.Replicas, id) }
 	next.ISR = slices.DeleteFunc(next.ISR, leaves)
 	next.ELR = elr(old, next, nobodyLost)
-	next.raiseEpoch(old)
+	if !mutant.FinNoBump && !mutant.FinClearOnly {
+		next.raiseEpoch(old)
+	}
 	if next.Leader != NoNode && leaves(next.Leader) {
 		next.dropLeader()
 	}

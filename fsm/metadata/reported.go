@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"cordwood/fsm/mutant"
 )
 
 // This file elects leaders under the quorum rule: an epoch begins without a leader, replicas promise it and report their
@@ -72,7 +74,7 @@ func CheckReported(p *Partition, e *ReportedElection, broker Brokers) error {
 	if own < 0 {
 		return refuse(ErrNotEligible, "node %d has not reported in this epoch", e.Leader.ID)
 	}
-	if !broker(e.Leader.ID).MayLead() {
+	if !broker(e.Leader.ID).MayLead() && !mutant.ElectFenced {
 		return refuse(ErrNotEligible, "node %d is fenced or is shutting down", e.Leader.ID)
 	}
 	if e.Leader.ID == p.LastLeader && lastLeaderHolds(p, broker) {
@@ -105,13 +107,13 @@ func checkVoter(p *Partition, before []ReplicaReport, r ReplicaReport, broker Br
 	switch {
 	case b == nil:
 		return refuse(ErrBrokerNotRegistered, "node %d", r.Broker.ID)
-	case b.Epoch != r.Broker.Epoch:
+	case b.Epoch != r.Broker.Epoch && !mutant.NoVoterBE:
 		return refuse(ErrStaleBrokerEpoch, "node %d reported with broker epoch %d and has %d now", b.ID, r.Broker.Epoch, b.Epoch)
 	case !p.votes(b.ID):
 		return refuse(ErrInvalidRequest, "node %d reported and has no vote", b.ID)
 	case reporting(before, b.ID):
 		return refuse(ErrInvalidRequest, "node %d reported twice", b.ID)
-	case !Trusted(p, b.ID, broker):
+	case !Trusted(p, b.ID, broker) && !mutant.AmnesiacVotes:
 		return refuse(ErrNotEligible, "node %d reported and may have lost records", b.ID)
 	}
 	return nil
@@ -119,6 +121,9 @@ func checkVoter(p *Partition, before []ReplicaReport, r ReplicaReport, broker Br
 
 // compareLogs is positive when a is the more complete log: a newer last epoch, then a later end.
 func compareLogs(a, b ReplicaReport) int {
+	if mutant.MaxLEO {
+		return cmp.Compare(a.End, b.End)
+	}
 	return cmp.Or(cmp.Compare(a.LastEpoch, b.LastEpoch), cmp.Compare(a.End, b.End))
 }
 
@@ -146,7 +151,7 @@ func ChooseReported(p *Partition, reports []ReplicaReport, broker Brokers) (e Re
 		ready := false
 		for _, r := range e.Voters {
 			better := compareLogs(r, best)
-			mayLead := broker(r.Broker.ID).MayLead()
+			mayLead := broker(r.Broker.ID).MayLead() || mutant.ElectFenced
 			if better > 0 || better == 0 && mayLead && !ready {
 				best, ready = r, mayLead
 			}

@@ -3,6 +3,8 @@ package metadata
 import (
 	"cmp"
 	"slices"
+
+	"cordwood/fsm/mutant"
 )
 
 // Safety says whether a partition is led and, if not, whether a safe election can come.
@@ -98,6 +100,9 @@ func (s *State) unsafeElect(e UnsafeElection) error {
 	next.setLeader(s.head.Broker(e.Leader.ID))
 	for i := range next.Members {
 		next.Members[i].Cert = -1
+		if mutant.UnsafeCertAll {
+			next.Members[i].Cert = s.head.BrokerEpoch(next.Members[i].ID)
+		}
 	}
 	next.Member(e.Leader.ID).Cert = e.Leader.Epoch
 	next.LossEpoch = next.LeaderEpoch

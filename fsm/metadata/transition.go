@@ -3,6 +3,7 @@ package metadata
 import (
 	"slices"
 
+	"cordwood/fsm/mutant"
 	"cordwood/logstore/record"
 )
 
@@ -30,8 +31,8 @@ func (p *Partition) clone() *Partition {
 // elr computes the eligible leader replicas of next, the successor of old: those that left the ISR while it was below
 // min.insync.replicas have every committed record still, unless their loss is known.
 func elr(old, next *Partition, lost lostIn) []int32 {
-	enough := int32(len(next.ISR)) >= next.MinISR
-	byQuorum := next.Rule.ElectBy() == RuleQuorum
+	enough := int32(len(next.ISR)) >= next.MinISR || mutant.NoELR
+	byQuorum := next.Rule.ElectBy() == RuleQuorum && !mutant.ElectKeepsELR
 	if enough || byQuorum {
 		return nil
 	}
@@ -51,7 +52,9 @@ func elr(old, next *Partition, lost lostIn) []int32 {
 // stored when nothing changed, unless force raises the partition epoch all the same. The caller does not touch next again.
 func (s *State) commit(old, next *Partition, lost lostIn, force bool) {
 	next.ISR = inReplicaOrder(next, next.ISR)
-	next.ELR = elr(old, next, lost)
+	if !(mutant.MinKeepELR && old.MinISR != next.MinISR) {
+		next.ELR = elr(old, next, lost)
+	}
 	leaderGone := old.Leader != NoNode && next.Leader != old.Leader
 	if leaderGone {
 		next.raiseEpoch(old)
@@ -84,6 +87,9 @@ func (s *State) withdraw(gone []int32, lost func(p *Partition, id int32) bool) {
 		next := old.clone()
 		lostHere := func(b int32) bool { return lost(old, b) }
 		next.ISR = slices.DeleteFunc(next.ISR, func(b int32) bool { return slices.Contains(gone, b) })
+		if mutant.NoELR && len(next.ISR) == 0 {
+			next.ISR = old.ISR[:min(1, len(old.ISR))] // what was done before there was one: the last stays
+		}
 		next.ELR = elr(old, next, lostHere)
 		if next.Leader != NoNode && slices.Contains(gone, next.Leader) {
 			next.dropLeader()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // This file holds what a leader does for a change that is under way on its partition, of rule, durability or replicas:
@@ -51,6 +52,9 @@ func changeOf(rec *metadata.Partition) kind {
 // epochs commit only under one of this epoch, and nobody else may ever write one.
 func NeedsMarker(rec *metadata.Partition, f Facts) bool {
 	hw := min(max(f.HighWatermark(), f.StartOffset()), f.EndOffset())
+	if mutant.NoMarker || mutant.RuleNoMarker && f.EndOffset() == hw {
+		return false
+	}
 	return changeOf(rec) == changeRule || rec.Rule == metadata.RuleQuorum && f.EndOffset() > hw
 }
 
@@ -67,7 +71,7 @@ func (l *Leader) takePoint(f Facts, inOffice bool, now time.Time) Effects {
 	}
 	l.change = change{beginPE: l.rec.BeginPE, point: -1, since: now}
 	switch {
-	case k == changeRule && !inOffice:
+	case k == changeRule && !inOffice && !mutant.NoMarker && !(mutant.RuleNoMarker && l.hw == f.EndOffset()):
 		return Effects{Marker: true}
 	case k == changeAdding:
 		l.change.point = 0 // membership of the committed ISR is the proof
@@ -97,6 +101,12 @@ func (l *Leader) OnMarker(brokers Brokers, f Facts, now time.Time) Effects {
 // proven says that the new regime holds everything below point, by positions of this epoch and never by the high
 // watermark alone: the old regime may have moved that before the new one held a byte.
 func (l *Leader) proven(point int64, f Facts) bool {
+	if mutant.ProofByHW {
+		return l.hw >= point
+	}
+	if l.unproven() {
+		return true
+	}
 	if l.rec.Rule != metadata.RuleISR && l.quorumPoint(f) < point {
 		return false
 	}
@@ -122,7 +132,7 @@ func (l *Leader) finish(brokers Brokers, f Facts, now time.Time) Effects {
 		return Effects{}
 	case k != changeAdding && !l.proven(l.change.point, f):
 		return Effects{}
-	case k == changeDurability && !l.everyLiveProven(brokers, f) && now.Sub(l.change.since) < bareMajorityAfter:
+	case k == changeDurability && !mutant.DurEarly && !l.everyLiveProven(brokers, f) && now.Sub(l.change.since) < bareMajorityAfter:
 		return Effects{}
 	case k == changeDurability && (len(l.proposals) > 0 || f.FlushedOffset() < l.change.point):
 		return Effects{}
@@ -153,6 +163,19 @@ func (l *Leader) everyLiveProven(brokers Brokers, f Facts) bool {
 	})
 }
 
+// unproven says that the simulation lets a finish go unproven, to see that it is found.
+func (l *Leader) unproven() bool {
+	switch changeOf(l.rec) {
+	case changeRule:
+		return mutant.RuleEarly
+	case changeDurability:
+		return mutant.DurEarly
+	case changeJoint:
+		return mutant.FinalEarly
+	}
+	return false
+}
+
 // evidence lists every position of this epoch at or above point, with the process it was counted from.
 func (l *Leader) evidence(point int64, f Facts) []metadata.Evidence {
 	var list []metadata.Evidence
@@ -162,7 +185,11 @@ func (l *Leader) evidence(point int64, f Facts) []metadata.Evidence {
 		if m.id == l.me {
 			be = l.brokerEpoch
 		}
-		if off := l.positionOf(m.id, f); be != 0 && off >= point {
+		off := l.positionOf(m.id, f)
+		if mutant.ProofByHW || l.unproven() {
+			off = max(off, point)
+		}
+		if be != 0 && off >= point {
 			list = append(list, metadata.Evidence{Broker: metadata.BrokerEpoch{ID: m.id, Epoch: be}, Offset: off})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // advance computes the high watermark by the partition's commit rule. It is the one place where records become
@@ -24,13 +25,13 @@ func (l *Leader) committed(f Facts) (h int64, ok bool) {
 	if l.rec.Rule != metadata.RuleISR {
 		c := l.quorumPoint(f)
 		// A record of an older epoch may still lose to a log of a later one: only a record of this epoch commits.
-		if c <= 0 || EpochBefore(c, f) != l.rec.LeaderEpoch {
+		if c <= 0 || EpochBefore(c, f) != l.rec.LeaderEpoch && !mutant.NoBarrier && !mutant.NoMarker {
 			return 0, false
 		}
 		h = min(h, c)
 	}
-	if l.rec.Rule != metadata.RuleQuorum {
-		if len(l.rec.ISR) < int(l.rec.MinISR) {
+	if l.rec.Rule != metadata.RuleQuorum && !(mutant.RuleNoBoth && l.rec.Rule == metadata.RuleISRToQuorum) {
+		if len(l.rec.ISR) < int(l.rec.MinISR) && !mutant.NoMinISR {
 			return 0, false
 		}
 		h = min(h, l.inSyncPoint(f))
@@ -42,6 +43,9 @@ func (l *Leader) committed(f Facts) (h int64, ok bool) {
 func (l *Leader) inSyncPoint(f Facts) int64 {
 	low := l.lowest(l.rec.ISR, f)
 	for _, p := range l.proposals {
+		if mutant.NoMaximal {
+			break
+		}
 		low = min(low, l.lowest(p, f))
 	}
 	return low
@@ -74,7 +78,11 @@ func (l *Leader) quorumOf(set []int32, f Facts) int64 {
 		held = append(held, l.positionOf(id, f))
 	}
 	slices.Sort(held)
-	return held[len(held)-writeQuorum(len(set), l.rec.MinISR)]
+	w := writeQuorum(len(set), l.rec.MinISR)
+	if mutant.WLow {
+		w = max(1, w-1)
+	}
+	return held[len(held)-w]
 }
 
 // writeQuorum is W of a set of n replicas: a majority, or the minimum where that is more.

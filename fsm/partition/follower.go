@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // Role is what a replica is to do by a record.
@@ -57,7 +58,7 @@ func Decide(old, rec *metadata.Partition, me int32, brokerEpoch int64, f Facts) 
 
 // leads says that the record gives the leadership to this process of this node.
 func leads(rec *metadata.Partition, me int32, brokerEpoch int64) bool {
-	return rec.Leader == me && rec.LeaderBrokerEpoch == brokerEpoch
+	return rec.Leader == me && (rec.LeaderBrokerEpoch == brokerEpoch || mutant.NoLeaderBE)
 }
 
 // Asked is what a follower's outstanding fetch asked for one partition.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // Tick checks what only time decides: in-sync replicas that lag, and proposals and certificates without a record.
@@ -113,7 +114,7 @@ func (l *Leader) mayJoin(m *progress, brokers Brokers, f Facts, now time.Time) b
 		return false
 	case m.off < l.hw:
 		return false
-	case m.off < l.leso: // the high watermark of a new leader may be behind the true one
+	case m.off < l.leso && !mutant.NoLESO: // the high watermark of a new leader may be behind the true one
 		return false
 	case m.off < f.EndOffset() && now.Sub(m.lastCaughtUp) > l.opt.LagMax: // at a frozen high watermark, but far behind
 		return false

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // Leader is the state of a leader in one leader epoch. A new epoch makes a new Leader, also for the same replica, so that
@@ -117,7 +118,7 @@ func (l *Leader) setRecord(rec *metadata.Partition, now time.Time) (anew []int32
 // has no certificate where a member of V lost one. A newcomer has none yet, and nothing is held against it.
 func (l *Leader) voided(rec *metadata.Partition, id int32) bool {
 	was, is := l.rec.Member(id), rec.Member(id)
-	if was != nil && was.JoinPE != is.JoinPE {
+	if was != nil && was.JoinPE != is.JoinPE && !mutant.FinNoBump {
 		return true
 	}
 	newcomer := !slices.Contains(rec.Replicas, id)
@@ -136,7 +137,7 @@ func (l *Leader) member(id int32) *progress {
 // OnView applies a newer record of the same leader epoch. It is the only thing that settles proposals: one partition
 // epoch is won by one proposal, and only the record says by which.
 func (l *Leader) OnView(rec *metadata.Partition, brokers Brokers, f Facts, now time.Time) Effects {
-	if rec.PartitionEpoch > l.rec.PartitionEpoch {
+	if rec.PartitionEpoch > l.rec.PartitionEpoch || mutant.PendAnyUpdate {
 		l.proposals = nil
 	}
 	anew := l.setRecord(rec, now)
@@ -178,7 +179,7 @@ func (l *Leader) OnFlush(brokers Brokers, f Facts, now time.Time) Effects {
 
 // OnFetch judges a follower's fetch and counts its position. A refused, diverging or reset fetch counts for nothing.
 func (l *Leader) OnFetch(q Fetch, brokers Brokers, f Facts, now time.Time) (Verdict, Effects) {
-	if err := CheckEpoch(l.rec.LeaderEpoch, q.LeaderEpoch); err != nil {
+	if err := CheckEpoch(l.rec.LeaderEpoch, q.LeaderEpoch); err != nil && !(mutant.OldEpochFetch && q.LeaderEpoch < l.rec.LeaderEpoch) {
 		return Verdict{Err: err}, Effects{}
 	}
 	m := l.member(q.Replica)
@@ -189,6 +190,10 @@ func (l *Leader) OnFetch(q Fetch, brokers Brokers, f Facts, now time.Time) (Verd
 		return Verdict{Err: ErrStaleBrokerEpoch}, Effects{}
 	}
 	if v, whole := Place(q.Offset, q.LastFetchedEpoch, f); !whole {
+		if mutant.DivergeCounts && v.Diverging {
+			l.count(m, q, f, now)
+			return v, l.counted(m, brokers, f, now)
+		}
 		return v, Effects{}
 	}
 	l.count(m, q, f, now)
@@ -299,7 +304,14 @@ func (l *Leader) certify(m *progress, brokers Brokers, now time.Time) Effects {
 	if r == nil || b == nil || b.Epoch != m.brokerEpoch {
 		return Effects{}
 	}
-	if r.Cert >= b.LossPower && r.Cert >= 0 || m.off < m.certPoint || now.Sub(m.certifiedAt) < l.opt.Retry && !m.certifiedAt.IsZero() {
+	point := m.certPoint
+	switch {
+	case mutant.CertEarly:
+		point = 0
+	case mutant.CertAtHW:
+		point = min(point, l.hw)
+	}
+	if r.Cert >= b.LossPower && r.Cert >= 0 || m.off < point || now.Sub(m.certifiedAt) < l.opt.Retry && !m.certifiedAt.IsZero() {
 		return Effects{}
 	}
 	m.certifiedAt = now

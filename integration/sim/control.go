@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // control is the controller's look at the partition: what is due becomes a command on its way.
@@ -44,7 +45,7 @@ func (w *World) controlLed(p *metadata.Partition, img *metadata.Image) {
 // heard gives the reports of the present epoch by present processes.
 func (w *World) heard(p *metadata.Partition) (out []metadata.ReplicaReport) {
 	for _, id := range w.ids() {
-		if r, ok := w.reports[id]; ok && r.epoch == p.LeaderEpoch && r.of.Broker.Epoch == w.image().BrokerEpoch(id) && p.IsReplica(id) {
+		if r, ok := w.reports[id]; ok && (r.epoch == p.LeaderEpoch || mutant.NoFence) && (r.of.Broker.Epoch == w.image().BrokerEpoch(id) || mutant.NoVoterBE) && p.IsReplica(id) {
 			out = append(out, r.of)
 		}
 	}

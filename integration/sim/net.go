@@ -36,8 +36,9 @@ type fetch struct {
 
 // ackFrame is a follower's positions that come between two fetches.
 type ackFrame struct {
-	to  *node
-	ack *partition.Ack
+	from, to *node
+	be       int64 // of the follower's process
+	ack      *partition.Ack
 }
 
 // netLimit bounds what is on its way; what is more is lost.
@@ -57,6 +58,9 @@ func (w *World) lose(i int) {
 	if m.fetch != nil {
 		w.broken(m.fetch)
 	}
+	if a := m.ack; a != nil && a.from.up() && a.from.be == a.be { // only with its connection
+		a.from.m.Break(a.to.id)
+	}
 }
 
 // broken ends the connection that a fetch came over.
@@ -70,6 +74,9 @@ func (w *World) broken(f *fetch) {
 // deliver brings one message a step further: it may be lost, or stay and come again.
 func (w *World) deliver(i int) {
 	m := w.net[i]
+	if m.ack != nil && w.behind(i) {
+		return // a connection keeps the order
+	}
 	switch {
 	case !w.healing && w.rng.IntN(20) == 0:
 		w.count("lost message")
@@ -90,7 +97,7 @@ func (w *World) deliver(i int) {
 func (w *World) arrive(m *message) {
 	switch {
 	case m.cmd != nil:
-		w.apply(m.cmd)
+		w.refused(m.cmd, w.apply(m.cmd))
 		w.count("command " + m.what)
 	case m.report != nil:
 		if have, ok := w.reports[m.report.of.Broker.ID]; !ok || have.epoch <= m.report.epoch {
@@ -112,9 +119,17 @@ func (w *World) acknowledge(n *node) {
 	}
 	for _, leader := range n.m.Leaders() {
 		if a := n.m.NextAck(leader); a != nil {
-			w.send(&message{from: n.id, what: "ack", ack: &ackFrame{to: w.node(leader), ack: a}})
+			w.send(&message{from: n.id, what: "ack", ack: &ackFrame{from: n, to: w.node(leader), be: n.be, ack: a}})
 		}
 	}
+}
+
+// behind says that a fetch is on the road before an acknowledgement.
+func (w *World) behind(i int) bool {
+	a := w.net[i].ack
+	return slices.ContainsFunc(w.net[:i], func(m *message) bool {
+		return m.fetch != nil && !m.fetch.broken && m.fetch.resp == nil && m.fetch.from == a.from && m.fetch.be == a.be && m.fetch.to == a.to
+	})
 }
 
 // ask sends a node's next fetch to each of its leaders, one at a time.
@@ -149,9 +164,18 @@ func (w *World) moveFetch(i int) {
 		gone()
 	case f.broken:
 		if f.resp == nil {
-			w.serve(f)
+			w.serve(f) // late; the answer may come later still
+			if f.resp == nil || w.rng.IntN(2) == 0 {
+				gone()
+			}
+			return
 		}
 		gone()
+		w.count("late answer")
+		if err := f.from.m.TakeLate(f.x, f.resp); err != nil {
+			w.note("node %d: late answer: %v", f.from.id, err)
+		}
+		f.from.tell()
 	case f.resp == nil:
 		if !w.serve(f) {
 			w.broken(f)

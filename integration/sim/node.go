@@ -8,6 +8,7 @@ import (
 
 	"cordwood/cluster/replica"
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore"
 	"cordwood/logstore/record"
@@ -144,7 +145,11 @@ func (n *node) begin(s *starting) {
 	if err != nil {
 		w.fail("node %d: %v", n.id, err)
 	}
-	n.dir, n.m, n.applied, n.seen, n.lost = dir, m, len(w.images)-1, seen{}, false
+	from := len(w.images) - 1
+	if mutant.NoRegBarrier && n.applied > 0 {
+		from = n.applied // where the process before it was
+	}
+	n.dir, n.m, n.applied, n.seen, n.lost = dir, m, from, seen{}, false
 	if err := m.Begin(w.images[n.applied], s.reg, s.found); err != nil {
 		w.fail("node %d: start: %v", n.id, err)
 	}
