@@ -209,6 +209,7 @@ func TestTheQuorumRuleForTwoReplicasIsForced(t *testing.T) {
 	require.NoError(t, w.configure(p, TopicConfigChange{Rule: RuleQuorum, Forced: true}))
 	three := w.topicOf("three", RuleQuorum, DurabilityMemory, 2, []int32{a, b, c})
 	require.ErrorIs(t, w.reassign(three, a, b), ErrInvalidConfig)
+	require.NoError(t, w.one(&Reassign{Items: []Reassignment{{Partition: three, PartitionEpoch: AnyPartitionEpoch, Target: []int32{a, b}, Forced: true}}}))
 }
 
 func TestWhatAnOlderNodeCannotReadIsRefusedBelowItsLevel(t *testing.T) {

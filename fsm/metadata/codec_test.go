@@ -170,7 +170,7 @@ func quorumSamples() []Command {
 		&AlterTopicConfigs{Topics: []TopicConfigChange{{Topic: id, Rule: RuleQuorum, Durability: DurabilityDisk, Forced: true}}, Request: req},
 		&BeginElection{Elections: []ElectionStart{{Partition: p, LeaderEpoch: 3, Leader: 2}}},
 		&ElectReported{Elections: []ReportedElection{{Partition: p, LeaderEpoch: 3, Leader: be, Voters: []ReplicaReport{{Broker: be, LastEpoch: 2, End: 9, HW: 8}}}}},
-		&Reassign{Items: []Reassignment{{Partition: p, PartitionEpoch: 5, Target: []int32{2, 3}}, {Partition: p, PartitionEpoch: AnyPartitionEpoch}}, Request: req},
+		&Reassign{Items: []Reassignment{{Partition: p, PartitionEpoch: 5, Target: []int32{2, 3}, Forced: true}, {Partition: p, PartitionEpoch: AnyPartitionEpoch}}, Request: req},
 		&EnterJoint{Items: []JointEntry{{Partition: p, PartitionEpoch: 5}}},
 		&FinishChange{Items: []Finish{{Partition: p, Leader: 2, LeaderBrokerEpoch: 17, LeaderEpoch: 3, PartitionEpoch: 5, Point: 9, Evidence: []Evidence{{Broker: be, Offset: 10}}}}},
 	}
