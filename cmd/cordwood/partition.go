@@ -101,7 +101,7 @@ func (a *app) move(ctx context.Context, o *moveOptions) error {
 					return err
 				}
 			}
-			m, err := c.moving(ctx, o)
+			m, err := c.movingSoon(ctx, o)
 			if err == nil {
 				v = m
 			}
@@ -125,9 +125,9 @@ func (a *app) waitForMove(ctx context.Context, o *moveOptions) (view, error) {
 	defer c.Close()
 	told := time.Time{}
 	for {
-		v, err := c.moving(ctx, o)
+		v, err := c.movingSoon(ctx, o)
 		switch {
-		case err == nil && len(v.Target) == 0 && v.Status == "unchanged" && len(o.to) > 0:
+		case err == nil && v.Status == "unchanged" && len(o.to) > 0:
 			return v, &failure{code: exitRefused, err: fmt.Errorf("%s/%d did not move: its replicas are %s; somebody took the move back", o.topic, o.partition, ids(v.Replicas))}
 		case err == nil && len(v.Target) == 0:
 			return v, nil
@@ -183,6 +183,26 @@ func (c *client) reassign(ctx context.Context, moves map[string]map[int32][]int3
 		}
 	}
 	return errors.Join(all...)
+}
+
+// seenWithin is how long a change may take to reach the node that is asked, after another one has answered for it.
+const seenWithin = 2 * time.Second
+
+// movingSoon is moving, for a node that may not have heard yet of what was just asked: it looks again for a moment where
+// nothing of it can be seen.
+func (c *client) movingSoon(ctx context.Context, o *moveOptions) (*moveView, error) {
+	for deadline := time.Now().Add(seenWithin); ; {
+		v, err := c.moving(ctx, o)
+		stale := err == nil && (v.Status == "unchanged" && len(o.to) > 0 || v.Status == "moving" && o.cancel)
+		if !stale || time.Now().After(deadline) {
+			return v, err
+		}
+		select {
+		case <-afterRetry():
+		case <-ctx.Done():
+			return v, err
+		}
+	}
 }
 
 // moving tells where a partition is on its way.

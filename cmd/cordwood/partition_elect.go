@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -78,18 +79,34 @@ func (a *app) elect(ctx context.Context, o *electOptions) error {
 	}
 	return a.show(ctx, &electView{}, func(ctx context.Context) (v view, err error) {
 		err = a.ask(ctx, func(ctx context.Context, c *client) error {
+			before, err := c.leaderOf(ctx, o)
+			if err != nil {
+				return err
+			}
 			if err := c.elect(ctx, o); err != nil {
 				return err
 			}
-			topics, err := c.describePartitions(ctx, []string{o.topic})
-			if err == nil {
-				p := &topics[0].Partitions[o.partition]
-				v = &electView{APIVersion: apiVersion, Topic: o.topic, Partition: o.partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch}
+			now := before
+			for deadline := time.Now().Add(seenWithin); err == nil && now.LeaderEpoch == before.LeaderEpoch && time.Now().Before(deadline) && ctx.Err() == nil; {
+				now, err = c.leaderOf(ctx, o) // the node that is asked may hear of it a little later
 			}
+			v = now
 			return err
 		})
 		return v, err
 	})
+}
+
+func (c *client) leaderOf(ctx context.Context, o *electOptions) (*electView, error) {
+	topics, err := c.describePartitions(ctx, []string{o.topic})
+	if err != nil {
+		return nil, err
+	}
+	if l := topics[0].Partitions; int(o.partition) >= len(l) {
+		return nil, &failure{code: exitNotFound, err: errNoPartition(o.topic, o.partition, len(l)), kafka: "UNKNOWN_TOPIC_OR_PARTITION"}
+	}
+	p := &topics[0].Partitions[o.partition]
+	return &electView{APIVersion: apiVersion, Topic: o.topic, Partition: o.partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch}, nil
 }
 
 // confirmLoss says what an unclean election would take, and wants the number typed.

@@ -67,7 +67,12 @@ func TestAnUncleanElectionWantsTheNumberOfRecordsThatGo(t *testing.T) {
 		resp.Topics = append(resp.Topics, at)
 		return resp
 	})
-	elections := 0
+	described, elections := f.handlers[kmsg.DescribeTopicPartitions.Int16()], 0
+	f.handle(kmsg.DescribeTopicPartitions, func(r kmsg.Request) kmsg.Response {
+		resp := described(r).(*kmsg.DescribeTopicPartitionsResponse)
+		resp.Topics[0].Partitions[0].LeaderEpoch += int32(elections)
+		return resp
+	})
 	f.handle(kmsg.ElectLeaders, func(r kmsg.Request) kmsg.Response {
 		req := r.(*kmsg.ElectLeadersRequest)
 		to := metadata.NoNode
