@@ -2,6 +2,7 @@ package sim
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -192,7 +193,7 @@ func TestS48_NothingCountsFromDiskBeforeItIsThere(t *testing.T) {
 			require.False(t, x.acked(), "no position counts before its fsync")
 			w.sync(B, C)
 			require.True(t, x.acked())
-			w.pass(1e9)
+			w.pass(time.Second)
 			require.NotEmpty(t, w.net)
 			w.news()
 			require.Equal(t, metadata.DurabilityDisk, w.head().Durability)
@@ -202,6 +203,20 @@ func TestS48_NothingCountsFromDiskBeforeItIsThere(t *testing.T) {
 			w.govern()
 			require.NotEqual(t, metadata.NoNode, w.head().Leader)
 			noLoss(t, w)
+		})
+	})
+	t.Run("time proves nothing", func(t *testing.T) {
+		byRule(t, Setup{}, func(t *testing.T, w *World) {
+			committed(t, w, 3)
+			require.NoError(t, w.alter(disk))
+			w.learn()
+			w.flushes(A)
+			for range 8 { // longer than the leader waits for all
+				w.round(B)
+				w.round(C)
+				w.pass(2 * time.Second)
+				require.Empty(t, w.held("finish"), "nobody else's copy is on disk")
+			}
 		})
 	})
 	t.Run("an amnesiac stays one", func(t *testing.T) {
@@ -217,7 +232,7 @@ func TestS48_NothingCountsFromDiskBeforeItIsThere(t *testing.T) {
 				w.round(C)
 				w.flushes(A, C)
 			}
-			w.pass(11e9)
+			w.pass(11 * time.Second)
 			w.news()
 			w.learn()
 			if w.head().Durability == metadata.DurabilityDisk {
@@ -265,7 +280,7 @@ func TestS48_NothingCountsFromDiskBeforeItIsThere(t *testing.T) {
 			require.NoError(t, w.alter(disk))
 			w.learn()
 			w.sync(B, C)
-			w.pass(1e9)
+			w.pass(time.Second)
 			finish := w.held("finish")
 			require.NotEmpty(t, finish)
 			require.NoError(t, w.commit(finish[0].cmd))

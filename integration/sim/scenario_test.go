@@ -95,3 +95,36 @@ func noLoss(t *testing.T, w *World) {
 }
 
 const all = partition.AcksAll
+
+// moveTo makes a node lead that nobody needs to: by the ISR rule it must be in sync, by the quorum rule the voters elect it.
+func moveTo(t *testing.T, w *World, id int32, voters ...int32) {
+	t.Helper()
+	if w.head().Rule.ElectBy() == metadata.RuleISR {
+		require.NoError(t, w.elect(id))
+	} else {
+		require.NoError(t, w.depose())
+		require.NoError(t, w.vote(id, voters...))
+	}
+	w.learn()
+}
+
+// failover fences the leader and makes another node lead, elected by voters where the rule asks for them.
+func failover(t *testing.T, w *World, to int32, voters ...int32) {
+	t.Helper()
+	w.out(w.head().Leader)
+	switch p := w.head(); {
+	case p.Rule.ElectBy() == metadata.RuleQuorum:
+		require.NoError(t, w.vote(to, voters...))
+	case p.Leader != to:
+		require.NoError(t, w.elect(to))
+	}
+	w.learn()
+}
+
+// notLed says that nobody leads now, and that this is not for good.
+func notLed(t *testing.T, w *World) {
+	t.Helper()
+	require.Equal(t, metadata.NoNode, w.head().Leader)
+	require.Equal(t, metadata.Offline, w.image().Safety(w.head()))
+	noLoss(t, w)
+}

@@ -157,6 +157,15 @@ func (w *World) takes(f *fetch) {
 	w.check()
 }
 
+// tells is a fetch that reaches the leader and whose answer is lost with its connection.
+func (w *World) tells(id int32) {
+	f := w.asks(id)
+	if f == nil || !w.serves(f) {
+		w.fail("node %d cannot tell its leader anything", id)
+	}
+	w.broken(f)
+}
+
 // round is a whole fetch of a node; false when it did not get through.
 func (w *World) round(id int32) bool { return w.roundOf(id, false) }
 
