@@ -43,6 +43,9 @@ type idempotent struct {
 	leader  int32 // epoch of the newest leader it knows: a client never goes back to an older one
 }
 
+// epochMilli is when the worlds begin: the timestamp of all records.
+const epochMilli = 1_700_000_000_000
+
 // logLimit bounds the records of a log, so that comparing stays cheap.
 const logLimit = 48
 
@@ -57,7 +60,7 @@ func (w *World) fresh() (names []int) {
 func newBatch(names ...int) []byte {
 	var recs []record.NewRecord
 	for _, n := range names {
-		recs = append(recs, record.NewRecord{Timestamp: 1, Value: []byte(strconv.Itoa(n) + ";" + strings.Repeat(".", 40))})
+		recs = append(recs, record.NewRecord{Timestamp: epochMilli, Value: []byte(strconv.Itoa(n) + ";" + strings.Repeat(".", 40))})
 	}
 	return record.NewBatch(0, recs...)
 }

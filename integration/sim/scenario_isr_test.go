@@ -271,3 +271,106 @@ func allLosePower(t *testing.T, w *World) []int {
 	w.out(A, B, C)
 	return kept
 }
+
+// TestS47_NoAnswerToAProposalChangesWhomTheLeaderCounts: only a record does.
+func TestS47_NoAnswerToAProposalChangesWhomTheLeaderCounts(t *testing.T) {
+	counted := func(t *testing.T, w *World, first []*sent) {
+		t.Helper()
+		x := w.put(A, all)
+		w.sync(B)
+		require.False(t, x.done)
+		require.EqualValues(t, 2, w.hw(A), "C counts")
+		require.NoError(t, w.elect(C))
+		w.learn(B, C)
+		w.sync(B)
+		require.Equal(t, namesOf(first...), w.names(C))
+		w.join(A)
+		w.learn()
+		w.sync(A, B)
+		require.False(t, x.acked())
+	}
+	t.Run("accepted, and refused the second time", func(t *testing.T) {
+		play(t, Setup{}, func(t *testing.T, w *World) {
+			first := committed(t, w, 2)
+			expand := leavesISR(t, w)
+			w.cut(A, C)
+			require.NoError(t, w.commit(expand.cmd))
+			require.ErrorIs(t, w.commit(expand.cmd), metadata.ErrInvalidUpdate)
+			w.cut(A, controller)
+			counted(t, w, first)
+		})
+	})
+	t.Run("refused, and accepted when it comes again", func(t *testing.T) {
+		play(t, Setup{}, func(t *testing.T, w *World) {
+			first := committed(t, w, 2)
+			expand := leavesISR(t, w)
+			w.cut(A, C)
+			w.cut(A, controller)
+			w.out(C)
+			require.ErrorIs(t, w.commit(expand.cmd), metadata.ErrIneligibleReplica)
+			w.pass(time.Second)
+			w.in(C)
+			require.NoError(t, w.commit(expand.cmd))
+			require.Contains(t, w.head().ISR, C)
+			counted(t, w, first)
+		})
+	})
+}
+
+// TestS52_ALowerMinimumEndsTheClaimsOfThoseOutsideTheISR: the leader may commit without them from then on.
+func TestS52_ALowerMinimumEndsTheClaimsOfThoseOutsideTheISR(t *testing.T) {
+	lower := func(t *testing.T, w *World) {
+		t.Helper()
+		require.NoError(t, w.commit(&metadata.SetMinISR{Partition: w.id, PartitionEpoch: w.head().PartitionEpoch, MinISR: 1}))
+	}
+	t.Run("a member of the ISR lives", func(t *testing.T) {
+		play(t, Setup{}, func(t *testing.T, w *World) {
+			first := committed(t, w, 2)
+			w.out(C, B)
+			w.learn()
+			require.Equal(t, []int32{A}, w.head().ISR)
+			require.Equal(t, []int32{B}, w.head().ELR)
+			lower(t, w)
+			require.Empty(t, w.head().ELR)
+			w.learn()
+			w.cut(A, B)
+			w.cut(A, C)
+			x := w.put(A, all)
+			require.True(t, x.acked())
+			w.kill(A)
+			w.out(A)
+			w.in(B, C)
+			require.ErrorIs(t, w.elect(B), metadata.ErrNotEligible)
+			w.govern()
+			notLed(t, w)
+			w.join(A)
+			w.boot(A)
+			w.calm()
+			require.Equal(t, namesOf(append(first, x)...), reads(t, w, A))
+			noLoss(t, w)
+		})
+	})
+	t.Run("none of the ISR lives", func(t *testing.T) {
+		play(t, Setup{}, func(t *testing.T, w *World) {
+			committed(t, w, 2)
+			w.kill(A)
+			w.out(A, B, C)
+			require.Empty(t, w.head().ISR)
+			require.ElementsMatch(t, []int32{B, C}, w.head().ELR)
+			lower(t, w)
+			require.ElementsMatch(t, []int32{B, C}, w.head().ELR)
+			w.in(B)
+			require.Equal(t, B, w.head().Leader)
+			require.Empty(t, w.head().ELR)
+			w.learn()
+			w.cut(B, C)
+			x := w.put(B, all)
+			require.True(t, x.acked())
+			w.out(B)
+			w.in(C)
+			require.ErrorIs(t, w.elect(C), metadata.ErrNotEligible)
+			require.Equal(t, metadata.NoNode, w.head().Leader)
+			noLoss(t, w)
+		})
+	})
+}

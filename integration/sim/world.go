@@ -47,7 +47,7 @@ const traceLines = 600
 // New makes a cluster and its topic by the profile.
 func New(seed uint64, p Profile) *World {
 	w := &World{
-		Profile: p, Counts: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: time.UnixMilli(1_700_000_000_000),
+		Profile: p, Counts: map[string]int{}, rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: time.UnixMilli(epochMilli),
 		st: metadata.NewState(), index: 10, reports: map[int32]report{},
 		id: record.PartitionID{Topic: record.TopicID{1, 6: 0x40, 8: 0x80}},
 	}
@@ -120,7 +120,7 @@ func (w *World) apply(cmd metadata.Command) metadata.Result {
 			w.flagged(e.Unsafe)
 		}
 	}
-	if p := w.head(); old != nil && p != old {
+	if p := w.head(); old != nil && p != nil && p != old {
 		w.note("%T: %s", cmd, w.brief())
 		w.checkRecord(old, p)
 		w.countRecord(old, p)
