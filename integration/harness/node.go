@@ -191,8 +191,13 @@ func (n *Node) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Pause stops the process with SIGSTOP: it holds its sockets and answers nothing.
-func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP, true) }
+// Pause stops the process with SIGSTOP and returns when it stands still: it holds its sockets and answers nothing.
+func (n *Node) Pause() error {
+	if err := n.signal(syscall.SIGSTOP, true); err != nil {
+		return err
+	}
+	return stopped(n.Pid(), 5*time.Second)
+}
 
 // Resume lets a paused process go on.
 func (n *Node) Resume() error { return n.signal(syscall.SIGCONT, false) }

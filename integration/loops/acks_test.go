@@ -118,4 +118,7 @@ func TestATopicRaisesAWeakerAcks(t *testing.T) {
 	}
 	fmt.Printf("acks=1 was answered %s after the followers stood still, with one of them back\n", time.Since(alone).Round(time.Millisecond))
 	require.Equal(t, 2.0, metricOf(t, leader, raised))
+	require.NoError(t, followers[1].Resume())
+	inSync(t, c, "o")
+	require.Contains(t, cordwood(t, c, []int{0}, "topic", "describe", "o"), "min.acks=all, told by the present leaders: 2\n")
 }

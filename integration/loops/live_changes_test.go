@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"cordwood/integration/harness"
 	"cordwood/integration/workload"
@@ -193,23 +191,16 @@ func (l *live) replace(t *testing.T, partition, from, to int) error {
 	if slices.Contains(now.replicas, to) || slices.Contains(now.Adding, int32(to)) || slices.Contains(now.NewReplicas, int32(to)) {
 		return nil // accepted before; its answer was lost
 	}
-	var target []int32
+	var target []int
 	for _, id := range now.replicas {
 		if id == from {
 			id = to
 		}
-		target = append(target, int32(id))
+		target = append(target, id)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(answering(l.c)...), kgo.DialTimeout(time.Second), kgo.RetryTimeout(5*time.Second))
-	require.NoError(t, err)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
-	defer cancel()
-	var req kadm.AlterPartitionAssignmentsReq
-	req.Assign("loop", int32(partition), target)
-	resp, err := kadm.NewClient(client).AlterPartitionAssignments(ctx, req)
-	if err != nil {
-		return err
+	said, code := try(t, l.c, "partition", "move", fmt.Sprintf("loop/%d", partition), "--to", list(target))
+	if code != 0 {
+		return errors.New(said)
 	}
-	return resp.Error()
+	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +51,7 @@ func start(t *testing.T, n int, opt harness.Options) *harness.Cluster {
 func prepare(t *testing.T, n int, opt harness.Options) *harness.Cluster {
 	t.Helper()
 	opt.Nodes = n
+	opt.Pprof = true // for keepLogs
 	if opt.Binary == "" {
 		opt.Binary = *binary
 	}
@@ -66,20 +69,45 @@ func prepare(t *testing.T, n int, opt harness.Options) *harness.Cluster {
 	return c
 }
 
-// keepLogs copies the nodes' logs out of the test's directory, which is about to go.
+// keepLogs copies the nodes' logs out of the test's directory, which is about to go, and what the nodes that answer count
+// and do at the moment.
 func keepLogs(t *testing.T, c *harness.Cluster) {
 	dir, err := os.MkdirTemp("", "cordwood-failed-")
 	if err != nil {
 		t.Log(err)
 		return
 	}
+	keep := func(n *harness.Node, what string, b []byte, err error) {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.%s", n.ID, what)), b, 0o644)
+		}
+		if err != nil {
+			t.Logf("%s of node %d is not kept: %v", what, n.ID, err)
+		}
+	}
 	for _, n := range c.Nodes {
-		if b, err := os.ReadFile(n.LogFile()); err == nil {
-			_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%d.log", n.ID)), b, 0o644)
+		b, err := os.ReadFile(n.LogFile())
+		keep(n, "log", b, err)
+		if n.Answers() {
+			b, err = get(n, "/metrics")
+			keep(n, "metrics", b, err)
+			b, err = get(n, "/debug/pprof/goroutine?debug=2")
+			keep(n, "goroutines", b, err)
 		}
 		t.Logf("last lines of node %d:\n%s", n.ID, n.LogTail(15))
 	}
-	t.Logf("logs are in %s", dir)
+	t.Logf("logs, metrics and goroutines are in %s", dir)
+}
+
+// get asks a node's HTTP address.
+func get(n *harness.Node, path string) ([]byte, error) {
+	client := http.Client{Timeout: 5 * time.Second}
+	resp, err := client.Get("http://" + n.HTTP + path)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
 }
 
 // cordwood runs the command line against the cluster and gives its standard output; the exit code must be one of ok.

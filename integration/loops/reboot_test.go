@@ -6,9 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -188,10 +186,7 @@ func metricOf(t *testing.T, n *harness.Node, series string) float64 {
 // lookMetric is the same for a series that may not be there.
 func lookMetric(t *testing.T, n *harness.Node, series string) (float64, bool) {
 	t.Helper()
-	resp, err := http.Get("http://" + n.HTTP + "/metrics")
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
+	b, err := get(n, "/metrics")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(b)) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
