@@ -11,14 +11,27 @@ import (
 // Flush makes everything appended so far durable and returns the offset below which that is true. Appends go on
 // meanwhile. One flush of a log runs at a time, and those that wait for it share the next one: each returns without an
 // fsync of records where another has covered them. A failed fsync takes the directory offline for ever.
-func (l *Log) Flush() (flushed int64, err error) {
+func (l *Log) Flush() (flushed int64, err error) { return l.flushTo(l.EndOffset()) }
+
+// flushTo is Flush for who asked when the log ended at asked.
+func (l *Log) flushTo(asked int64) (flushed int64, err error) {
 	l.slow.Lock()
 	defer l.slow.Unlock()
 	if err := l.usable(); err != nil {
 		return l.flushed.Load(), err
 	}
+	if flushed = l.flushed.Load(); flushed >= min(asked, l.EndOffset()) && !l.owes() {
+		return flushed, nil // what came since is for those who wait behind
+	}
 	defer l.note()
 	return l.flush(false)
+}
+
+// owes says that an fsync is due to more than records: a cut, or the epochs' file.
+func (l *Log) owes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dirty.cut || l.dirty.epochs
 }
 
 // flushDue flushes where flush.messages asks for it.

@@ -132,6 +132,29 @@ func TestLog_AppendsDuringAnFsyncShareTheNextOne(t *testing.T) {
 	}
 }
 
+// TestLog_WhoWaitedForAnFsyncDoesNotPayForLaterAppends: who finds its records flushed when its turn comes leaves what came
+// since to those who wait for that. Else writers that go on at once cost an fsync each.
+func TestLog_WhoWaitedForAnFsyncDoesNotPayForLaterAppends(t *testing.T) {
+	_, g, l := newGatedLog(t, testConfig())
+	appendN(t, l, 1, 1)
+	asked := l.EndOffset()
+	if _, err := l.Flush(); err != nil { // another's, which covered it
+		t.Fatal(err)
+	}
+	appendN(t, l, 1, 1)
+	before := g.segments.Load()
+	if flushed, err := l.flushTo(asked); err != nil || flushed != asked || g.segments.Load() != before {
+		t.Fatalf("flushed %d of %d with %d fsyncs more: %v", flushed, asked, g.segments.Load()-before, err)
+	}
+	// A cut is an fsync's due all the same.
+	if err := l.Truncate(asked); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Flush(); err != nil || g.segments.Load() == before {
+		t.Fatalf("no fsync after a cut: %v", err)
+	}
+}
+
 // TestLog_AFlushCountsForWhatWasThereWhenItBegan: an append during the fsync is not covered by it.
 func TestLog_AFlushCountsForWhatWasThereWhenItBegan(t *testing.T) {
 	_, g, l := newGatedLog(t, testConfig())

@@ -163,6 +163,7 @@ func (p *Partition) countFrom(rec *metadata.Partition) {
 	if c := p.log.Config(); c.Disk != fromDisk(rec) {
 		c.Disk = fromDisk(rec)
 		p.log.SetConfig(c)
+		p.node.flush(p) // what was cut before, too
 	}
 }
 

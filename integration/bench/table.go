@@ -40,6 +40,12 @@ func (t *table) atLeast(what string, p pair, aim float64) {
 		fmt.Sprintf("%.2f", p.ratio()), fmt.Sprintf(">= %.2f", aim), p.ratio() < aim})
 }
 
+// times adds a figure that should reach aim times its yardstick.
+func (t *table) times(what string, p pair, unit string, aim float64) {
+	t.rows = append(t.rows, row{what, format(p.figure, unit), format(p.yardstick, unit),
+		fmt.Sprintf("%.2f", p.ratio()), fmt.Sprintf(">= %.2f", aim), p.ratio() < aim})
+}
+
 // atMost adds a figure that should stay at or below aim.
 func (t *table) atMost(what string, v float64, unit string, aim float64) {
 	t.rows = append(t.rows, row{what, format(v, unit), "", "", "<= " + format(aim, unit), v > aim})
