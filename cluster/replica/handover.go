@@ -29,10 +29,9 @@ func (m *Manager) HandOver(items []metadata.Handover) {
 }
 
 // Pause begins a handover, nil if this replica does not lead in its epoch or is at one already. The caller ends it with
-// resume.
+// resume. It does not wait for an append in flight, whose disk may hang: the successor has that one too before the
+// controller has acted.
 func (p *Partition) Pause(h metadata.Handover) *handover {
-	p.writing.Lock() // an append in flight ends first
-	defer p.writing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leader == nil || p.leader.Epoch() != h.LeaderEpoch || p.handover != nil {
