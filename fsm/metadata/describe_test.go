@@ -64,3 +64,21 @@ func FuzzDecodeCopyPlace(f *testing.F) {
 		}
 	})
 }
+
+func TestAPartitionIsDescribedWithWhoMayVoteAndWhatIsUnderWay(t *testing.T) {
+	w, p := abcOf(t, RuleQuorum, DurabilityMemory, 2)
+	w.joint(p, a, b, d)
+	w.restart(b, losePower)
+	r := w.at(p)
+	want := PartitionInfo{
+		PartitionEpoch: r.PartitionEpoch, MinISR: 2, Rule: RuleQuorum, Durability: DurabilityMemory, Recovery: RecoverWaitAll, BeginPE: r.BeginPE,
+		Present: []int32{a, b, c}, NewReplicas: []int32{a, b, d}, Trusted: []int32{a, c, d}, LastLeader: a, Safety: Online,
+	}
+	if got := w.s.Image().PartitionInfo(r); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	w.restart(a, losePower)
+	if got := w.s.Image().PartitionInfo(w.at(p)); got.LastLeader != NoNode || got.Safety != OfflineUnsafe {
+		t.Errorf("A lost power, and B too: %+v", got)
+	}
+}
