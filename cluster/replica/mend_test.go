@@ -140,7 +140,7 @@ func TestDamageMetWhileCuttingIsTheReplicasOwn(t *testing.T) {
 		a.round(2)
 	}
 	require.ErrorIs(t, a.part().failed, record.ErrCorruptBatch)
-	require.True(t, a.m.session.isDamaged(w.head().ID), "told to the controller")
+	require.Contains(t, a.m.session.damaged, w.head().ID, "told to the controller")
 	for range 12 {
 		a.heartbeat()
 		w.replayAll()

@@ -27,7 +27,7 @@ func (m *Manager) Reports(ids []record.PartitionID) []metadata.ReplicaReportItem
 // the controller asks again.
 func (m *Manager) mendForReport(p *Partition) {
 	rec := m.record(p.id)
-	if rec == nil || !m.session.isDamaged(p.id) || !m.acting.TryLock() {
+	if rec == nil || !m.damageShown(p.id) || !m.acting.TryLock() {
 		return
 	}
 	defer m.acting.Unlock()

@@ -17,7 +17,7 @@ type sessionQueue struct {
 
 	// mu is a leaf lock.
 	mu      sync.Mutex
-	damaged map[record.PartitionID]bool // until a record shows it
+	damaged map[record.PartitionID]int32 // until it is repaired: partition epoch of the newest record when it was found
 	certify map[certKey]metadata.Certification
 	finish  map[record.PartitionID]metadata.Finish
 	reports map[record.PartitionID]metadata.ReplicaReportItem
@@ -51,8 +51,8 @@ func (m *Manager) DrainSession() SessionNews {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var n SessionNews
-	for id := range q.damaged {
-		if rec := m.record(id); rec != nil && damageApplied(rec, m.opt.NodeID) {
+	for id, since := range q.damaged {
+		if m.shows(id, since) {
 			continue // it waits to be repaired
 		}
 		n.Damaged = append(n.Damaged, id)
@@ -137,20 +137,44 @@ func (m *Manager) ready(h metadata.Handover) {
 	q.rouse()
 }
 
-func (q *sessionQueue) damage(id record.PartitionID) {
+// damage notes that the log of a partition is broken. What the leader was told of it before speaks of it no more.
+func (m *Manager) damage(id record.PartitionID) {
+	since := int32(-1)
+	if rec := m.record(id); rec != nil {
+		since = rec.PartitionEpoch
+	}
+	q := &m.session
 	q.mu.Lock()
 	if q.damaged == nil {
-		q.damaged = make(map[record.PartitionID]bool)
+		q.damaged = make(map[record.PartitionID]int32)
 	}
-	q.damaged[id] = true
+	if _, known := q.damaged[id]; !known {
+		q.damaged[id] = since
+	}
+	delete(q.reports, id)
 	q.mu.Unlock()
 	q.rouse()
 }
 
-func (q *sessionQueue) isDamaged(id record.PartitionID) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.damaged[id]
+// damageShown says that a damage was found, is not repaired yet, and that the record shows it.
+func (m *Manager) damageShown(id record.PartitionID) bool {
+	m.session.mu.Lock()
+	since, found := m.session.damaged[id]
+	m.session.mu.Unlock()
+	return found && m.shows(id, since)
+}
+
+// shows says that the record shows a damage that was found at partition epoch since, and not only one before it: from then
+// on no position and no certificate of the time before counts. Below level 2 the record does not tell apart which.
+func (m *Manager) shows(id record.PartitionID, since int32) bool {
+	rec := m.record(id)
+	if rec == nil || !damageApplied(rec, m.opt.NodeID) {
+		return false
+	}
+	if m.image().Level() < metadata.QuorumLevel {
+		return rec.PartitionEpoch > since
+	}
+	return rec.Member(m.opt.NodeID).JoinPE > since
 }
 
 func (q *sessionQueue) settle(id record.PartitionID) {

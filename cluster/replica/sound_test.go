@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -137,4 +138,47 @@ func TestAReadThatEndsInsideABatchIsSoundUpToThere(t *testing.T) {
 	require.ErrorIs(t, err, record.ErrCorruptBatch)
 	require.EqualValues(t, 1, end)
 	require.EqualValues(t, 1, p.soundEnd())
+}
+
+// TestASecondDamageIsToldThoughARecordShowsTheFirst: between the two it was filled again, and what the leader counted then
+// must not certify a log that is emptied once more.
+func TestASecondDamageIsToldThoughARecordShowsTheFirst(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	w.create(1, 1, 2)
+	w.replayAll()
+	a, b := w.nodes[1], w.nodes[2]
+	for i := range 3 {
+		a.produce(1, newBatch(i))
+	}
+	for range 6 {
+		b.round(1)
+	}
+	b.m.OnDamage(b.part().log, "a scrub found it")
+	b.heartbeat()
+	w.replayAll()
+	for range 60 {
+		if b.part().log.EndOffset() == 3 {
+			break
+		}
+		w.now = w.now.Add(retryMax)
+		b.round(1)
+	}
+	require.EqualValues(t, 3, b.part().log.EndOffset(), "filled again")
+	x := b.ask(1)
+	req := requestOf(x.req)
+	req.MaxWait = 0
+	a.m.Fetch(context.Background(), req).Wait(context.Background())
+	late := a.m.DrainSession().Certify
+	require.Len(t, late, 1, "its leader is about to certify it")
+	require.EqualValues(t, -1, w.head().Member(2).Cert)
+	joined := w.head().Member(2).JoinPE
+
+	b.m.OnDamage(b.part().log, "another scrub found more")
+	require.Len(t, b.m.DrainSession().Damaged, 1)
+	b.heartbeat()
+	require.Greater(t, w.head().Member(2).JoinPE, joined)
+	w.do(&metadata.Certify{Items: late})
+	b.replay(100)
+	require.EqualValues(t, 0, b.part().log.EndOffset())
+	require.EqualValues(t, -1, w.head().Member(2).Cert, "its leader spoke of the log before the second damage")
 }

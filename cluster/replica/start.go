@@ -140,7 +140,7 @@ func (m *Manager) judge(id record.PartitionID, image *metadata.Image, class logs
 		return
 	}
 	m.opt.Logger.Error("a replica is damaged; it is repaired from its leader", "partition", id.String(), "reason", reason)
-	m.session.damage(id)
+	m.damage(id)
 }
 
 // begin opens or makes one replica and brings it to its record.
@@ -189,7 +189,7 @@ func (m *Manager) OnDamage(l *logstore.Log, reason string) {
 // reportDamage queues a running replica whose log turned out damaged.
 func (m *Manager) reportDamage(p *Partition, reason string) {
 	p.slog.Error("the log is damaged; it is repaired from its leader", "reason", reason)
-	m.session.damage(p.id)
+	m.damage(p.id)
 }
 
 // mend lets a running damaged replica start anew once a record shows its damage. With a leader it is filled again from
@@ -197,7 +197,7 @@ func (m *Manager) reportDamage(p *Partition, reason string) {
 // everything: then what is sound of it takes part in the choice, as it would after a start. An error, errUnmended, is for
 // trying again.
 func (m *Manager) mend(p *Partition, rec *metadata.Partition) error {
-	if rec == nil || !m.session.isDamaged(p.id) || !damageApplied(rec, m.opt.NodeID) {
+	if rec == nil || !m.damageShown(p.id) {
 		return nil
 	}
 	var err error

@@ -133,7 +133,7 @@ func (w *World) observe() {
 		if hw == n.seen.hw {
 			continue
 		}
-		if hw < n.seen.hw && n.seen.empty {
+		if m := p.Record().Member(n.id); hw < n.seen.hw && (n.seen.empty || m != nil && m.Cert < 0) {
 			n.seen.hw = hw
 		}
 		if hw < n.seen.hw {
