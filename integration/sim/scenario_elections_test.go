@@ -52,6 +52,33 @@ func TestS01_AMajorityHasToReportBeforeSomebodyLeads(t *testing.T) {
 			require.Equal(t, namesOf(x), reads(t, w, A))
 		})
 	})
+	t.Run("a report of an earlier epoch promises nothing", func(t *testing.T) {
+		play(t, quorum, func(t *testing.T, w *World) {
+			committed(t, w, 1)
+			require.NoError(t, w.depose())
+			w.learn()
+			w.news() // the controller hears all three
+			w.held("report")
+			require.NoError(t, w.commit(w.ballot(A, A, B, C)))
+			w.learn()
+			w.sync(B, C)
+			w.cut(A, controller)
+			w.cut(C, controller) // C does not hear that A leads no more
+			w.cut(A, B)
+			w.out(A)
+			w.govern()
+			notLed(t, w)
+			y := w.put(A, all)
+			w.sync(C)
+			require.True(t, y.acked())
+			w.join(C)
+			w.govern()
+			require.Equal(t, C, w.head().Leader)
+			w.sync(B)
+			require.Subset(t, reads(t, w, C), namesOf(y))
+			w.join(A)
+		})
+	})
 }
 
 // TestS02_ARecordOfAnOlderEpochIsCommittedByTheMarkerAlone is figure 8 of the Raft paper.
@@ -153,9 +180,14 @@ func TestS04_AReplicaThatLostItsMemoryVotesOnceTheLeaderCertifiedIt(t *testing.T
 		w.govern()
 		require.Equal(t, A, w.head().Leader, "on its own report")
 		w.write(A, 2)
-		w.round(B) // tells that it has nothing
+		w.tells(B) // it has nothing
 		w.news()
 		require.False(t, w.trusted(B), "it has not reached what A had then")
+		w.piece(B)
+		w.tells(B)
+		w.news()
+		require.EqualValues(t, w.hw(A), w.end(B))
+		require.False(t, w.trusted(B), "it has what is known to be committed, and more may be")
 		w.sync(B)
 		w.news()
 		require.True(t, w.trusted(B))
@@ -181,11 +213,17 @@ func TestS06_AnElectionIsOfAProcessAndNotOfANode(t *testing.T) {
 		w.cut(B, controller)
 		require.NoError(t, w.commit(ballot))
 		require.Equal(t, B, w.head().Leader)
+		grant := w.head()
 		epoch := w.head().LeaderEpoch
 		w.power(B)
 		w.join(B)
 		w.boot(B)
 		require.Nil(t, w.node(B).office())
+		by := func(brokerEpoch int64) partition.Role {
+			return partition.Decide(nil, grant, B, brokerEpoch, w.node(B).replica().Log()).Role
+		}
+		require.Equal(t, partition.RoleLead, by(grant.LeaderBrokerEpoch))
+		require.Equal(t, partition.RoleIdle, by(w.node(B).be), "the grant is the dead process's")
 		require.Equal(t, epoch+1, w.head().LeaderEpoch)
 		w.in(A)
 		w.govern()

@@ -151,6 +151,39 @@ func TestS19_ANewLeaderAddsNobodyBelowItsOwnStart(t *testing.T) {
 	})
 }
 
+// TestS19b_AMemberThatComesBackWithoutItsMemoryStartsAnew: it was in sync when the office was taken.
+func TestS19b_AMemberThatComesBackWithoutItsMemoryStartsAnew(t *testing.T) {
+	play(t, Setup{}, func(t *testing.T, w *World) {
+		committed(t, w, 2)
+		w.put(A, all)
+		w.round(B)
+		w.round(C)
+		w.node(C).replica().Flush() // three records
+		x := w.put(A, all)
+		w.round(B)
+		w.round(C)
+		w.tells(B)
+		w.tells(C)
+		require.True(t, x.acked())
+		require.EqualValues(t, 4, w.hw(A))
+		w.kill(A)
+		w.out(A)
+		w.learn()
+		require.Equal(t, B, w.head().Leader)
+		require.ElementsMatch(t, []int32{B, C}, w.head().ISR)
+		require.Less(t, w.hw(B), int64(4))
+		w.power(C)
+		w.boot(C)
+		w.learn()
+		require.EqualValues(t, 3, w.end(C))
+		require.GreaterOrEqual(t, w.end(C), w.hw(B))
+		w.tells(C)
+		require.Empty(t, w.held("alter"), "3 of the 4 committed records")
+		w.calm()
+		require.ElementsMatch(t, []int32{B, C}, w.head().ISR)
+	})
+}
+
 // TestS20_WhoLeftTheISRLastLeadsWhenTheLastMemberLostItsMemory
 func TestS20_WhoLeftTheISRLastLeadsWhenTheLastMemberLostItsMemory(t *testing.T) {
 	t.Run("fenced one by one", func(t *testing.T) {
@@ -297,6 +330,21 @@ func TestS47_NoAnswerToAProposalChangesWhomTheLeaderCounts(t *testing.T) {
 			require.NoError(t, w.commit(expand.cmd))
 			require.ErrorIs(t, w.commit(expand.cmd), metadata.ErrInvalidUpdate)
 			w.cut(A, controller)
+			counted(t, w, first)
+		})
+	})
+	t.Run("another record comes first", func(t *testing.T) {
+		play(t, Setup{}, func(t *testing.T, w *World) {
+			first := committed(t, w, 2)
+			expand := leavesISR(t, w)
+			w.cut(A, C)
+			epoch := w.head().PartitionEpoch
+			require.NoError(t, w.alter(metadata.TopicConfigChange{Recovery: metadata.RecoverManual}))
+			require.Equal(t, epoch, w.head().PartitionEpoch, "it says nothing about the proposal")
+			w.learn(A)
+			w.held("alter")
+			w.cut(A, controller)
+			require.NoError(t, w.commit(expand.cmd))
 			counted(t, w, first)
 		})
 	})

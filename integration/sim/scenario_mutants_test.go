@@ -38,8 +38,8 @@ func TestS05_AReportOfAProcessThatIsGoneElectsNobody(t *testing.T) {
 	}
 }
 
-// TestAFetchOfAnOlderEpochCountsForNothing: what it speaks of may be cut since.
-func TestAFetchOfAnOlderEpochCountsForNothing(t *testing.T) {
+// TestS08b_AFetchOfAnOlderEpochCountsForNothing: what it speaks of may be cut since.
+func TestS08b_AFetchOfAnOlderEpochCountsForNothing(t *testing.T) {
 	play(t, Setup{}, func(t *testing.T, w *World) {
 		committed(t, w, 3)
 		w.write(A, 2)
@@ -71,8 +71,8 @@ func TestAFetchOfAnOlderEpochCountsForNothing(t *testing.T) {
 	})
 }
 
-// TestAConsumerReadsNothingAboveTheHighWatermark, whatever the leader has and wherever copies count.
-func TestAConsumerReadsNothingAboveTheHighWatermark(t *testing.T) {
+// TestS40b_AConsumerReadsNothingAboveTheHighWatermark, whatever the leader has and wherever copies count.
+func TestS40b_AConsumerReadsNothingAboveTheHighWatermark(t *testing.T) {
 	for _, rule := range []metadata.CommitRule{metadata.RuleISR, metadata.RuleQuorum} {
 		t.Run(string(rule), func(t *testing.T) {
 			byDurability(t, Setup{Rule: rule}, func(t *testing.T, w *World) {

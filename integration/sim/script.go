@@ -296,6 +296,7 @@ func (w *World) govern() {
 // commit applies a command and gives its first refusal.
 func (w *World) commit(cmd metadata.Command) error {
 	r := w.apply(cmd)
+	w.refused(cmd, r)
 	w.check()
 	return errors.Join(append([]error{r.Err}, r.Items...)...)
 }
