@@ -350,7 +350,7 @@ func TestS49_WhatWasSaidOfAnEarlierStaySpeaksForNoLaterOne(t *testing.T) {
 		w.answer(fetch, false)
 		w.broken(fetch)
 		w.news()
-		for _, v := range w.node(A).office().Replicas(w.node(A).replica().Log(), w.now) {
+		for _, v := range w.node(A).office().Replicas(w.log(A), w.now) {
 			if v.ID == C {
 				require.EqualValues(t, -1, v.Position)
 			}

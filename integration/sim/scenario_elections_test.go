@@ -220,7 +220,7 @@ func TestS06_AnElectionIsOfAProcessAndNotOfANode(t *testing.T) {
 		w.boot(B)
 		require.Nil(t, w.node(B).office())
 		by := func(brokerEpoch int64) partition.Role {
-			return partition.Decide(nil, grant, B, brokerEpoch, w.node(B).replica().Log()).Role
+			return partition.Decide(nil, grant, B, brokerEpoch, w.log(B)).Role
 		}
 		require.Equal(t, partition.RoleLead, by(grant.LeaderBrokerEpoch))
 		require.Equal(t, partition.RoleIdle, by(w.node(B).be), "the grant is the dead process's")

@@ -338,6 +338,12 @@ func TestS47_NoAnswerToAProposalChangesWhomTheLeaderCounts(t *testing.T) {
 			first := committed(t, w, 2)
 			expand := leavesISR(t, w)
 			w.cut(A, C)
+			w.put(A, all)
+			for range 5 { // C lags, and A would leave it out again
+				w.sync(B)
+				w.pass(3 * time.Second)
+			}
+			w.held("alter")
 			epoch := w.head().PartitionEpoch
 			require.NoError(t, w.alter(metadata.TopicConfigChange{Recovery: metadata.RecoverManual}))
 			require.Equal(t, epoch, w.head().PartitionEpoch, "it says nothing about the proposal")
@@ -356,7 +362,6 @@ func TestS47_NoAnswerToAProposalChangesWhomTheLeaderCounts(t *testing.T) {
 			w.cut(A, controller)
 			w.out(C)
 			require.ErrorIs(t, w.commit(expand.cmd), metadata.ErrIneligibleReplica)
-			w.pass(time.Second)
 			w.in(C)
 			require.NoError(t, w.commit(expand.cmd))
 			require.Contains(t, w.head().ISR, C)

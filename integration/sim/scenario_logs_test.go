@@ -49,7 +49,7 @@ func TestS11_LogsThatPartTwiceMeet(t *testing.T) {
 		w.write(A, 2) // epoch 2, A's alone
 		moveTo(t, w, B, B, C)
 		w.write(B, 1) // epoch 3
-		a := w.node(A).replica().Log()
+		a := w.log(A)
 		ends := []int64{w.end(A)}
 		for a.LastEpoch() != 3 {
 			w.round(A)
@@ -339,7 +339,7 @@ func TestS38_AClockThatJumpsDeletesAndElectsNothing(t *testing.T) {
 			x = append(x, y)
 		}
 		require.Equal(t, p.LeaderEpoch, w.head().LeaderEpoch)
-		require.EqualValues(t, 0, w.node(A).replica().Log().StartOffset())
+		require.EqualValues(t, 0, w.log(A).StartOffset())
 		require.Equal(t, namesOf(x...), reads(t, w, A))
 	})
 }
@@ -380,12 +380,12 @@ func TestS41_AFollowerBelowTheLogStartBeginsThere(t *testing.T) {
 				w.sync(B)
 				require.EqualValues(t, 6, w.hw(A))
 				require.NoError(t, w.node(A).replica().RaiseStart(start))
-				epoch := w.node(A).replica().Log().LastEpoch()
+				epoch := w.log(A).LastEpoch()
 				w.join(A, C)
 				w.in(C)
 				w.learn()
 				w.round(C)
-				c := w.node(C).replica().Log()
+				c := w.log(C)
 				require.Equal(t, start, c.StartOffset())
 				require.Equal(t, start, c.EndOffset())
 				require.GreaterOrEqual(t, c.HighWatermark(), start)
@@ -504,7 +504,7 @@ func TestS50_AnEmptiedLogKeepsItsPlace(t *testing.T) {
 		w.sync(B) // is told to begin at 5
 		w.news()
 		w.learn()
-		require.EqualValues(t, 5, w.node(B).replica().Log().StartOffset())
+		require.EqualValues(t, 5, w.log(B).StartOffset())
 		require.EqualValues(t, 5, w.end(B))
 		require.True(t, w.trusted(B))
 		w.kill(A)

@@ -57,7 +57,7 @@ func TestS08b_AFetchOfAnOlderEpochCountsForNothing(t *testing.T) {
 		w.learn(A, B, C)
 		w.join(A, C)
 		require.True(t, w.serves(old), "the session is answered")
-		for _, v := range w.node(A).office().Replicas(w.node(A).replica().Log(), w.now) {
+		for _, v := range w.node(A).office().Replicas(w.log(A), w.now) {
 			if v.ID == B {
 				require.EqualValues(t, -1, v.Position, "nothing is known of B in this epoch")
 			}
@@ -178,7 +178,7 @@ func TestS48_NothingCountsFromDiskBeforeItIsThere(t *testing.T) {
 				w.round(C)
 			}
 			require.Empty(t, w.held("finish"), "nothing is on disk")
-			require.EqualValues(t, 0, w.node(A).replica().Log().FlushedOffset())
+			require.EqualValues(t, 0, w.log(A).FlushedOffset())
 			w.flushes(B)
 			w.round(B)
 			require.Empty(t, w.held("finish"), "one copy is on disk")
@@ -324,8 +324,8 @@ func TestS42_ATopicOnDiskOutlivesThePowerOfAll(t *testing.T) {
 			w.cut(A, C)
 			tail := w.write(A, 20)
 			w.flushes(A)
-			require.EqualValues(t, 22, w.node(A).replica().Log().FlushedOffset())
-			require.Greater(t, w.node(A).replica().Log().Segments(), 2)
+			require.EqualValues(t, 22, w.log(A).FlushedOffset())
+			require.Greater(t, w.log(A).Segments(), 2)
 			w.out(A)
 			w.learn(B, C)
 			require.NoError(t, w.vote(B, B, C))
@@ -357,7 +357,7 @@ func TestS42_ATopicOnDiskOutlivesThePowerOfAll(t *testing.T) {
 				w.flushes(B, C)
 			}
 			require.True(t, y.acked(), "W copies are on disk without the leader's")
-			require.EqualValues(t, 2, w.node(A).replica().Log().FlushedOffset())
+			require.EqualValues(t, 2, w.log(A).FlushedOffset())
 			w.power(A, B, C)
 			w.boot(A, B, C)
 			w.learn(A)

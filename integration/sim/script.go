@@ -9,6 +9,7 @@ import (
 	"cordwood/cluster/replica"
 	"cordwood/fsm/metadata"
 	"cordwood/fsm/partition"
+	"cordwood/logstore"
 	"cordwood/logstore/vfs"
 )
 
@@ -440,11 +441,20 @@ func (w *World) latest(id int32) (int64, error) {
 }
 
 // hw and end are of a node's log; names the records that it holds, committed or not.
-func (w *World) hw(id int32) int64  { return w.node(id).replica().Log().HighWatermark() }
-func (w *World) end(id int32) int64 { return w.node(id).replica().Log().EndOffset() }
+func (w *World) hw(id int32) int64  { return w.log(id).HighWatermark() }
+func (w *World) end(id int32) int64 { return w.log(id).EndOffset() }
+
+// log is a node's log of the partition.
+func (w *World) log(id int32) *logstore.Log {
+	p := w.node(id).replica()
+	if p == nil {
+		w.fail("node %d has no replica", id)
+	}
+	return p.Log()
+}
 
 func (w *World) names(id int32) (names []int) {
-	l := w.node(id).replica().Log()
+	l := w.log(id)
 	es, err := read(l, l.StartOffset(), l.EndOffset())
 	if err != nil {
 		w.fail("node %d cannot read its log: %v", id, err)
