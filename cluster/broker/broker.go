@@ -51,7 +51,8 @@ type Broker struct {
 	fsync      prometheus.Observer
 	recovery   prometheus.Gauge
 	fs         vfs.FS
-	fault      *vfs.Fault // with dev_mode
+	fault      *vfs.Fault   // with dev_mode
+	slower     atomic.Int64 // nanoseconds by which replication is delayed, with dev_mode
 	dir        *logstore.Dir
 	inspection logstore.Inspection
 	defaults   *metadata.Defaults

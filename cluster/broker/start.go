@@ -59,7 +59,7 @@ func (b *Broker) open(ctx context.Context) error {
 		Node: api.Node{
 			ID: b.cfg.Node.ID, Rack: b.cfg.Node.Rack, Version: b.opt.Version, InterBrokerListener: b.cfg.InterBrokerListener,
 			BrokerConfigs: func() []api.BrokerConfig { return brokerConfigs(b.cfg) }, TopicDefaults: topicDefaults(b.cfg, b.defaults),
-			MaxFetchBytes: maxFetchBytes, Dead: b.dead,
+			MaxFetchBytes: maxFetchBytes, Dead: b.dead, DelayFetches: b.delayFetches(),
 		},
 		Metadata: road, Replicas: b.replicas, Controller: b.up.controller, ProducerIDs: ids, Peers: peers{b.up}, History: b.history.of,
 	}, api.Options{Logger: b.log.With("component", "api")})
@@ -258,7 +258,7 @@ func (b *Broker) openReplicas(secret []byte) error {
 	b.replicas, err = replica.NewManager(replica.Options{
 		NodeID: b.cfg.Node.ID, Dir: b.dir, Controller: b.up, Dial: b.dialer(secret), Config: b.logConfig,
 		LagMax: c.LagTimeMax.Std(), FetchWaitMax: c.FetchWaitMax.Std(), FetchMaxBytes: int32(min(c.FetchMaxBytes.Int64(), maxFetchBytes)),
-		Logger: b.log.With("component", "replica"), Registerer: b.registry,
+		Logger: b.log.With("component", "replica"), Registerer: b.registry, Delay: b.fetchDelay(),
 	})
 	return err
 }

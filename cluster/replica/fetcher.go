@@ -374,6 +374,10 @@ func (f *fetcher) talk(ctx context.Context, conn Conn, s *session) error {
 			if err != nil {
 				return err
 			}
+			if f.m.opt.Delay != nil && !sleep(ctx, f.m.opt.Delay()) {
+				first.call.Release()
+				return ctx.Err()
+			}
 			fetched, ok := resp.(*kmsg.FetchResponse)
 			if !ok {
 				return fmt.Errorf("%w: a %T", errPeer, resp)

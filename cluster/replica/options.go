@@ -52,6 +52,8 @@ type Options struct {
 	FetchMaxBytes int32         // 10 MiB: the largest answer a follower asks for
 	PieceBytes    int32         // 256 KiB: the share of one partition in it
 	Workers       int           // 4: logs opened and created at the same time
+	// Delay is how long this node waits before it acts on a leader's answer, for tests of slow replicas; nil: not at all.
+	Delay func() time.Duration
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer

@@ -132,7 +132,7 @@ func TestJSONIsAContract(t *testing.T) {
 }
 
 func TestOutputHelpPrintsTheShapeWithoutACluster(t *testing.T) {
-	for _, args := range []string{"cluster info", "cluster watch", "cluster upgrade", "health", "node list", "topic describe", "topic list", "topic safety", "topic latency", "partition move", "partition elect", "partition history", "topic create", "topic alter", "topic delete", "topic add-partitions", "node remove",
+	for _, args := range []string{"cluster info", "cluster watch", "cluster upgrade", "health", "node list", "topic describe", "topic list", "topic safety", "topic latency", "bench commit", "partition move", "partition elect", "partition history", "topic create", "topic alter", "topic delete", "topic add-partitions", "node remove",
 		"produce", "consume", "verify", "config print", "config check", "errors", "version", "log dump", "log dump --records", "log check", "topic describe x", "verify x y"} {
 		r := cordwood(t, "127.0.0.1:1", "", append(strings.Fields(args), "-o", "help")...)
 		var shape map[string]any

@@ -70,7 +70,7 @@ func newRoot(a *app) *cobra.Command {
 	_ = f.MarkHidden("leash")
 	root.AddCommand(
 		newTopicCommand(a), newPartitionCommand(a), newClusterCommand(a), newNodeCommand(a),
-		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a),
+		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a), newBenchCommand(a),
 		newServeCommand(a), newDemoCommand(a),
 		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a), newLogCommand(a),
 	)

@@ -16,6 +16,10 @@ const (
 	TagForced        uint32 = 10031 // CreateTopics, AlterConfigs, AlterPartitionReassignments: take it all the same
 )
 
+// DevFetchDelay is the one setting of a broker that may be altered, on a node with dev_mode alone: milliseconds by which
+// its replication is delayed.
+const DevFetchDelay = "dev.fetch_delay_ms"
+
 // States of a node as people are told.
 const (
 	NodeAlive    = "alive"

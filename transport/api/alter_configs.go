@@ -75,6 +75,12 @@ func handleIncrementalAlterConfigs(h *Handlers, _ context.Context, r *transport.
 		}
 		asked = append(asked, a)
 	}
+	if h.delaysFetches(asked) {
+		if asked[0].err = h.delayFetches(&asked[0], req.ValidateOnly); asked[0].err != nil {
+			h.log.Debug("fetches are not delayed", "err", asked[0].err)
+		}
+		return body(answer(asked))
+	}
 	return h.handleAlterations(r, asked, req.ValidateOnly, answer)
 }
 

@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -114,6 +115,8 @@ type Node struct {
 	TopicDefaults TopicDefaults
 	// Dead says that gossip has declared a node dead or left. It is only shown; nil: nobody.
 	Dead func(node int32) bool
+	// DelayFetches delays this node's replication, for tests of slow replicas; nil without dev_mode: it is refused then.
+	DelayFetches func(time.Duration)
 	// MaxFetchBytes caps a response, as Kafka's fetch.max.bytes (55 MiB).
 	MaxFetchBytes int32
 }
