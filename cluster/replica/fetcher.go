@@ -191,6 +191,9 @@ func addFetchPartition(req *kmsg.FetchRequest, byTopic map[record.TopicID]int, f
 	q.LogStartOffset = fp.LogStartOffset
 	q.PartitionMaxBytes = fp.MaxBytes
 	q.UnknownTags.Set(partition.TagAckOffset, partition.EncodeInt64(fp.AckOffset))
+	if fp.JoinPE != 0 {
+		q.UnknownTags.Set(partition.TagJoinPE, partition.EncodeInt64(int64(fp.JoinPE)))
+	}
 	req.Topics[i].Partitions = append(req.Topics[i].Partitions, q)
 }
 

@@ -32,6 +32,7 @@ func (p *Partition) Next(leader int32, seq int64, maxBytes int32) (fp partition.
 		CurrentLeaderEpoch: p.rec.LeaderEpoch,
 		LogStartOffset:     p.fetch.told,
 		AckOffset:          p.fetch.acked,
+		JoinPE:             p.rec.Member(p.me).JoinPE,
 		MaxBytes:           maxBytes,
 	}, true
 }

@@ -17,7 +17,7 @@ func (p *Partition) Follow(l *link, fp *partition.FetchPartition, now time.Time)
 	}
 	v, e := leader.OnFetch(partition.Fetch{
 		Replica: l.replica, BrokerEpoch: l.brokerEpoch, LeaderEpoch: fp.CurrentLeaderEpoch,
-		Offset: fp.FetchOffset, LastFetchedEpoch: fp.LastFetchedEpoch, AckOffset: fp.AckOffset, LogStart: fp.LogStartOffset,
+		Offset: fp.FetchOffset, LastFetchedEpoch: fp.LastFetchedEpoch, AckOffset: fp.AckOffset, LogStart: fp.LogStartOffset, JoinPE: fp.JoinPE,
 	}, p.node.brokers(), p.log, now)
 	p.apply(e)
 	p.attribute(l.replica)

@@ -371,8 +371,12 @@ func requestOf(r *kmsg.FetchRequest) *partition.FetchRequest {
 			fp := partition.FetchPartition{ID: record.PartitionID{Topic: r.Topics[i].TopicID, Partition: p.Partition}, FetchOffset: p.FetchOffset,
 				LastFetchedEpoch: p.LastFetchedEpoch, CurrentLeaderEpoch: p.CurrentLeaderEpoch, LogStartOffset: p.LogStartOffset, AckOffset: -1, MaxBytes: p.PartitionMaxBytes}
 			p.UnknownTags.Each(func(k uint32, v []byte) {
-				if k == partition.TagAckOffset {
-					fp.AckOffset, _ = partition.DecodeInt64(v)
+				n, _ := partition.DecodeInt64(v)
+				switch k {
+				case partition.TagAckOffset:
+					fp.AckOffset = n
+				case partition.TagJoinPE:
+					fp.JoinPE = int32(n)
 				}
 			})
 			q.Partitions = append(q.Partitions, fp)

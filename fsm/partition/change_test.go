@@ -246,3 +246,23 @@ func TestAReplicaThatCameBackIsNotCountedByItsEarlierStay(t *testing.T) { // S49
 	require.EqualValues(t, 2, o.HighWatermark())
 	require.EqualValues(t, -1, o.Replicas(o.log, o.now)[2].Position)
 }
+
+func TestAFetchOfAnEarlierStayCountsForNothing(t *testing.T) { // on its way while the log was found damaged and emptied
+	rec := quorum3()
+	o := lead(t, newMemLog(), rec)
+	o.write(2)
+	back := next(rec, func(n *metadata.Partition) {
+		n.Members = []metadata.Replica{{ID: 1, Cert: 11}, {ID: 2, Cert: 12}, {ID: 3, Cert: -1, JoinPE: 21}}
+	})
+	o.OnView(back, o.b, o.log, o.now)
+	q := Fetch{Replica: 3, BrokerEpoch: 13, LeaderEpoch: 5, Offset: 2, LastFetchedEpoch: 5, AckOffset: -1}
+	v, e := o.OnFetch(q, o.b, o.log, o.now)
+	require.ErrorIs(t, v.Err, ErrOffsetNotAvailable)
+	require.Nil(t, e.Certify)
+	require.EqualValues(t, 0, o.HighWatermark())
+	q.JoinPE = 21
+	v, e = o.OnFetch(q, o.b, o.log, o.now)
+	require.NoError(t, v.Err)
+	require.NotNil(t, e.Certify)
+	require.EqualValues(t, 2, e.HighWatermark)
+}

@@ -53,6 +53,7 @@ type Fetch struct {
 	LastFetchedEpoch int32 // epoch of the record before Offset; -1 only at offset 0
 	AckOffset        int64 // the follower's position that counts; -1: equal to Offset
 	LogStart         int64
+	JoinPE           int32 // of the stay that the follower speaks of
 }
 
 // Verdict says how a follower's fetch is answered: refused, told to reset or where the logs part, else with records.
@@ -188,6 +189,10 @@ func (l *Leader) OnFetch(q Fetch, brokers Brokers, f Facts, now time.Time) (Verd
 	}
 	if b := brokers.Broker(q.Replica); q.BrokerEpoch < m.brokerEpoch || b != nil && q.BrokerEpoch < b.Epoch {
 		return Verdict{Err: ErrStaleBrokerEpoch}, Effects{}
+	}
+	if r := l.rec.Member(q.Replica); r.JoinPE != q.JoinPE {
+		// It speaks of a log that was emptied since, or one of both has not heard yet that it was.
+		return Verdict{Err: ErrOffsetNotAvailable}, Effects{}
 	}
 	if v, whole := Place(q.Offset, q.LastFetchedEpoch, f); !whole {
 		if mutant.DivergeCounts && v.Diverging {

@@ -82,6 +82,7 @@ type FetchPartition struct {
 	CurrentLeaderEpoch int32 // -1 absent
 	LogStartOffset     int64 // a follower's; -1 from a consumer
 	AckOffset          int64 // a follower's position that counts; -1 absent: equal to FetchOffset
+	JoinPE             int32 // partition epoch with which the follower's present stay began, by its own record; 0 from the first
 	MaxBytes           int32
 }
 

@@ -68,7 +68,11 @@ func (o *office) write(n int) Effects {
 
 // fetch is a follower's fetch that continues the log at off.
 func (o *office) fetch(id int32, be, off int64) (Verdict, Effects) {
-	v, e := o.OnFetch(Fetch{Replica: id, BrokerEpoch: be, LeaderEpoch: o.Epoch(), Offset: off, LastFetchedEpoch: EpochBefore(off, o.log), AckOffset: -1}, o.b, o.log, o.now)
+	joined := int32(0)
+	if m := o.Record().Member(id); m != nil {
+		joined = m.JoinPE
+	}
+	v, e := o.OnFetch(Fetch{Replica: id, BrokerEpoch: be, JoinPE: joined, LeaderEpoch: o.Epoch(), Offset: off, LastFetchedEpoch: EpochBefore(off, o.log), AckOffset: -1}, o.b, o.log, o.now)
 	return v, o.carry(e)
 }
 

@@ -11,6 +11,7 @@ const (
 	TagFetchSequence uint32 = 10000 // request and answer, top level: the request number
 	TagAckOffset     uint32 = 10001 // request, per partition
 	TagFetchState    uint32 = 10002 // answer, per partition
+	TagJoinPE        uint32 = 10003 // request, per partition
 )
 
 // ErrBadTag says that a private field has another size or form than both sides agreed on.
@@ -26,7 +27,7 @@ type FetchState struct {
 
 const fetchStateSize = 4 + 8 + 4 + 1
 
-// EncodeInt64 is the body of TagFetchSequence and TagAckOffset: eight bytes, big-endian.
+// EncodeInt64 is the body of TagFetchSequence, TagAckOffset and TagJoinPE: eight bytes, big-endian.
 func EncodeInt64(v int64) []byte {
 	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(v))
 }

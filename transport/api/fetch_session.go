@@ -225,8 +225,13 @@ func eachAsked(req *kmsg.FetchRequest, f func(k fetchKey, p partition.FetchParti
 			}
 			if q.UnknownTags.Len() > 0 {
 				q.UnknownTags.Each(func(tag uint32, b []byte) {
-					if n, err := partition.DecodeInt64(b); err == nil && tag == partition.TagAckOffset {
+					n, err := partition.DecodeInt64(b)
+					switch {
+					case err != nil:
+					case tag == partition.TagAckOffset:
 						p.AckOffset = n
+					case tag == partition.TagJoinPE:
+						p.JoinPE = int32(n)
 					}
 				})
 			}
