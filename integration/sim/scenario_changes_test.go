@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cordwood/fsm/metadata"
+	"cordwood/logstore/vfs"
 )
 
 // joint brings the move of {A, B, C} to {C, D, E} to where the newcomers are certified, and gives the command that brings
@@ -370,7 +371,10 @@ func TestS49_WhatWasSaidOfAnEarlierStaySpeaksForNoLaterOne(t *testing.T) {
 		require.Equal(t, []int32{A, B, C}, w.head().Replicas)
 		end := w.end(C)
 		w.kill(C)
-		w.boot(C) // replays the record that took it away, among others
+		n := w.node(C)
+		n.enrol() // and is killed again before it has replayed anything
+		n.disk = n.disk.Crash(vfs.CrashKeep, 1)
+		w.boot(C) // acts on the newest record, and on none of those that took it away
 		require.EqualValues(t, end, w.end(C))
 		require.True(t, w.trusted(C))
 		require.Equal(t, namesOf(x...), w.names(C))

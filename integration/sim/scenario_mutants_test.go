@@ -314,6 +314,21 @@ func TestS42_ATopicOnDiskOutlivesThePowerOfAll(t *testing.T) {
 			noLoss(t, w)
 		})
 	})
+	t.Run("a majority is enough", func(t *testing.T) {
+		s := onDisk
+		s.Rule = metadata.RuleQuorum
+		play(t, s, func(t *testing.T, w *World) {
+			x := committed(t, w, 4)
+			w.power(A, B, C)
+			w.out(A)
+			w.boot(B, C)
+			w.govern()
+			require.Contains(t, []int32{B, C}, w.head().Leader, "A has the records too, and nobody waits for it")
+			w.sync(B, C)
+			require.Equal(t, namesOf(x...), reads(t, w, w.head().Leader))
+			noLoss(t, w)
+		})
+	})
 	t.Run("a follower cut its log just before", func(t *testing.T) {
 		s := onDisk
 		s.Rule = metadata.RuleQuorum
