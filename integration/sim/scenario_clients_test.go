@@ -36,7 +36,7 @@ func TestS28_ARetryThatTheNewLeaderHasWaitsForItsCommit(t *testing.T) {
 
 // TestS29_ARetryThatTheNewLeaderLacksIsAppendedOnce, and the old leader forgets the producer's batch with its record.
 func TestS29_ARetryThatTheNewLeaderLacksIsAppendedOnce(t *testing.T) {
-	byRule(t, Setup{}, func(t *testing.T, w *World) {
+	byBoth(t, Setup{}, func(t *testing.T, w *World) {
 		first := w.putAgain(A)
 		w.sync(B, C)
 		require.True(t, first.acked())

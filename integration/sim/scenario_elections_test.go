@@ -287,7 +287,7 @@ func TestS08_AFetchOnItsWayMayCommitWhatItsSenderReports(t *testing.T) {
 
 // TestS09_ALeaderThatSleptAcknowledgesNothingThatStays
 func TestS09_ALeaderThatSleptAcknowledgesNothingThatStays(t *testing.T) {
-	byRule(t, Setup{}, func(t *testing.T, w *World) {
+	byBoth(t, Setup{}, func(t *testing.T, w *World) {
 		first := committed(t, w, 2)
 		w.cut(A, controller)
 		failover(t, w, B, B, C)

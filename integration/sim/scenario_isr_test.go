@@ -238,7 +238,7 @@ func TestS20_WhoLeftTheISRLastLeadsWhenTheLastMemberLostItsMemory(t *testing.T) 
 
 // TestS21_KillingAllProcessesLosesNothing
 func TestS21_KillingAllProcessesLosesNothing(t *testing.T) {
-	byRule(t, Setup{}, func(t *testing.T, w *World) {
+	byBoth(t, Setup{}, func(t *testing.T, w *World) {
 		x := committed(t, w, 3)
 		w.kill(A, B, C)
 		w.boot(A, B, C)

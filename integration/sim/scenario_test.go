@@ -61,6 +61,16 @@ func byDurability(t *testing.T, s Setup, scenario func(t *testing.T, w *World)) 
 	}
 }
 
+// byBoth runs a scenario under each rule with each durability: what it expects is the same.
+func byBoth(t *testing.T, s Setup, scenario func(t *testing.T, w *World)) {
+	for _, r := range []metadata.CommitRule{metadata.RuleISR, metadata.RuleQuorum} {
+		t.Run(string(r), func(t *testing.T) {
+			s.Rule = r
+			byDurability(t, s, scenario)
+		})
+	}
+}
+
 // committed writes batches to the leader and brings them to all replicas.
 func committed(t *testing.T, w *World, batches int) (all []*sent) {
 	t.Helper()

@@ -73,31 +73,27 @@ func TestS08b_AFetchOfAnOlderEpochCountsForNothing(t *testing.T) {
 
 // TestS40b_AConsumerReadsNothingAboveTheHighWatermark, whatever the leader has and wherever copies count.
 func TestS40b_AConsumerReadsNothingAboveTheHighWatermark(t *testing.T) {
-	for _, rule := range []metadata.CommitRule{metadata.RuleISR, metadata.RuleQuorum} {
-		t.Run(string(rule), func(t *testing.T) {
-			byDurability(t, Setup{Rule: rule}, func(t *testing.T, w *World) {
-				first := committed(t, w, 2)
-				x := w.put(A, 1)
-				require.Equal(t, namesOf(first...), reads(t, w, A))
+	byBoth(t, Setup{}, func(t *testing.T, w *World) {
+		first := committed(t, w, 2)
+		x := w.put(A, 1)
+		require.Equal(t, namesOf(first...), reads(t, w, A))
+		w.round(B)
+		w.round(C)
+		require.EqualValues(t, 3, w.end(B), "a follower is served to the leader's end")
+		require.Equal(t, namesOf(first...), reads(t, w, A), "nobody has told that it has the record")
+		if w.head().Durability == metadata.DurabilityDisk {
+			for range 3 {
 				w.round(B)
 				w.round(C)
-				require.EqualValues(t, 3, w.end(B), "a follower is served to the leader's end")
-				require.Equal(t, namesOf(first...), reads(t, w, A), "nobody has told that it has the record")
-				if w.head().Durability == metadata.DurabilityDisk {
-					for range 3 {
-						w.round(B)
-						w.round(C)
-					}
-					require.Equal(t, namesOf(first...), reads(t, w, A), "no copy is on disk")
-					w.flushes(B)
-					w.round(B)
-					require.Equal(t, namesOf(first...), reads(t, w, A), "one copy is on disk")
-				}
-				w.sync(B, C)
-				require.Equal(t, namesOf(append(first, x)...), reads(t, w, A))
-			})
-		})
-	}
+			}
+			require.Equal(t, namesOf(first...), reads(t, w, A), "no copy is on disk")
+			w.flushes(B)
+			w.round(B)
+			require.Equal(t, namesOf(first...), reads(t, w, A), "one copy is on disk")
+		}
+		w.sync(B, C)
+		require.Equal(t, namesOf(append(first, x)...), reads(t, w, A))
+	})
 }
 
 // TestS53_BytesThatAreBeingSentNeverChange: a leader is deposed while it sends, cuts its log and fetches other records to
