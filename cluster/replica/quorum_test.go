@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -290,4 +291,42 @@ func TestACutSegmentDoesNotComeBack(t *testing.T) {
 		}
 		require.LessOrEqual(t, a.part().log.LastEpoch(), want)
 	}
+}
+
+// TestConsumersSeeNothingThatIsNotOnEnoughDisks, though followers are served all of it (mutant serveUnflushed).
+func TestConsumersSeeNothingThatIsNotOnEnoughDisks(t *testing.T) {
+	w, a, b, _ := disk3(t, metadata.RuleQuorum)
+	id := w.head().ID
+	a.produce(1, newBatch(1, 2))
+	b.round(1)
+	b.round(1)
+	require.EqualValues(t, 2, b.part().log.EndOffset())
+	see := func() (bytes int64, latest int64) {
+		t.Helper()
+		for _, committed := range []bool{false, true} {
+			r := a.m.Fetch(context.Background(), &partition.FetchRequest{ReplicaID: -1, BrokerEpoch: -1, MinBytes: 1, MaxBytes: 1 << 20, Committed: committed,
+				Partitions: []partition.FetchPartition{{ID: id, LastFetchedEpoch: -1, CurrentLeaderEpoch: -1, LogStartOffset: -1, AckOffset: -1, MaxBytes: 1 << 20}}}).Wait(context.Background())
+			require.NoError(t, r.Answers[0].Err)
+			bytes += spanBytes(r.Answers[0].Spans)
+			require.Equal(t, a.part().log.HighWatermark(), r.Answers[0].HighWatermark)
+			r.Release()
+			latest = max(latest, a.m.ListOffsets(context.Background(), partition.ListOffsetsQuery{ID: id, Timestamp: partition.LatestTimestamp, CurrentLeaderEpoch: -1, Committed: committed}).Offset)
+			for _, at := range []int64{partition.MaxTimestamp, 0} {
+				o := a.m.ListOffsets(context.Background(), partition.ListOffsetsQuery{ID: id, Timestamp: at, CurrentLeaderEpoch: -1, Committed: committed})
+				require.NoError(t, o.Err)
+				require.Less(t, o.Offset, a.part().log.HighWatermark(), "an offset that is not committed")
+			}
+		}
+		return bytes, latest
+	}
+	for _, step := range []func(){func() {}, b.flush, func() { a.hear(b.ack(1)) }} {
+		step()
+		bytes, latest := see()
+		require.Zero(t, bytes)
+		require.Zero(t, latest)
+	}
+	a.flush()
+	bytes, latest := see()
+	require.Positive(t, bytes)
+	require.EqualValues(t, 2, latest)
 }
