@@ -379,7 +379,7 @@ func (w *walker) step() {
 		if n.m == nil {
 			w.restart(n)
 		}
-	case k < 96:
+	case k < 97 && w.changes && w.rng.IntN(4) > 0:
 		w.alter()
 	case k < 97:
 		if p := w.head(); p.Rule.ElectBy() == metadata.RuleQuorum && p.Leader != metadata.NoNode && w.rng.IntN(2) == 0 {
@@ -594,9 +594,12 @@ func TestRandomSchedulesOverRealLogs(t *testing.T) {
 		}
 	}
 	t.Logf("%v", stats)
-	for _, k := range []string{"produce", "acked", "idempotent", "answers", "crash", "raise", "flush", "ack", "change", "election by reports", "reassign", "joint"} {
+	for _, k := range []string{"produce", "acked", "idempotent", "answers", "crash", "raise", "flush", "ack", "change", "election by reports", "reassign"} {
 		if stats[k] == 0 && n > 10 {
 			t.Errorf("no schedule came to %q: %v", k, stats)
 		}
+	}
+	if n > 200 && stats["joint"] == 0 { // too rare for a few
+		t.Errorf("no schedule came to two replica sets in force: %v", stats)
 	}
 }
