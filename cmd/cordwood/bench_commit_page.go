@@ -32,11 +32,9 @@ func benchPage(v *benchView) []byte {
 		}
 	}
 	x := func(quantile float64) float64 {
-		nines := 0.0
+		nines := pageNines
 		if quantile < 100 {
 			nines = min(pageNines, -math.Log10(1-quantile/100))
-		} else {
-			nines = pageNines
 		}
 		return pageLeft + nines/pageNines*(pageWidth-pageLeft-pageRight)
 	}

@@ -125,21 +125,21 @@ func (v *benchView) table(w io.Writer, wide bool) {
 }
 
 // completed says which nodes completed the commits, in shares.
-func (r *benchRuleResult) completed() string {
+func (x *benchRuleResult) completed() string {
 	all := int64(0)
-	for _, n := range r.CompletedBy {
+	for _, n := range x.CompletedBy {
 		all += n
 	}
 	if all == 0 {
 		return "-"
 	}
 	var words []string
-	for _, id := range sortedKeys(r.CompletedBy) {
+	for _, id := range sortedKeys(x.CompletedBy) {
 		name := id
 		if id == "-1" {
 			name = "record"
 		}
-		words = append(words, fmt.Sprintf("%s: %.0f%%", name, 100*float64(r.CompletedBy[id])/float64(all)))
+		words = append(words, fmt.Sprintf("%s: %.0f%%", name, 100*float64(x.CompletedBy[id])/float64(all)))
 	}
 	return strings.Join(words, " ")
 }
