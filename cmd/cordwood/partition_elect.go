@@ -113,6 +113,7 @@ func (c *client) leaderOf(ctx context.Context, o *electOptions) (*electView, err
 func (a *app) confirmLoss(ctx context.Context, o *electOptions) error {
 	var lost, end, hw int64
 	var leader int32
+	var silent []int32
 	err := a.ask(ctx, func(ctx context.Context, c *client) error {
 		s, err := c.safety(ctx, o.topic, o.partition, nil)
 		if err != nil {
@@ -120,6 +121,11 @@ func (a *app) confirmLoss(ctx context.Context, o *electOptions) error {
 		}
 		leader, end, hw = uncleanLeader(&s.Partitions[0], o.to)
 		lost = max(0, hw-end)
+		for _, r := range s.Partitions[0].Replicas {
+			if r.LogEnd < 0 {
+				silent = append(silent, r.ID)
+			}
+		}
 		return nil
 	})
 	switch {
@@ -128,8 +134,11 @@ func (a *app) confirmLoss(ctx context.Context, o *electOptions) error {
 	case leader == metadata.NoNode:
 		return &failure{code: exitRefused, err: fmt.Errorf("%s/%d: no replica that could lead answers", o.topic, o.partition), kafka: "ELIGIBLE_LEADERS_NOT_AVAILABLE"}
 	}
-	said := fmt.Sprintf("%s/%d: node %d would lead with a log that ends at %d; at least %s that were acknowledged are lost for good (nodes that do not answer may remember more)",
+	said := fmt.Sprintf("%s/%d: node %d would lead with a log that ends at %d; at least %s that were acknowledged are lost for good",
 		o.topic, o.partition, leader, end, count(int(lost), "record"))
+	if len(silent) > 0 {
+		said += fmt.Sprintf(", and whatever else only the replicas on nodes %s hold, which do not answer", ids(silent))
+	}
 	if o.acceptLoss >= 0 {
 		if o.acceptLoss != lost {
 			return &failure{code: exitRefused, err: fmt.Errorf("%s; --accept-loss says %d: nothing was done", said, o.acceptLoss)}

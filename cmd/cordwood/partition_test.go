@@ -87,7 +87,7 @@ func TestAnUncleanElectionWantsTheNumberOfRecordsThatGo(t *testing.T) {
 		code int
 		says string
 	}{
-		{"orders/1 --unclean", exitUsage, "node 1 would lead with a log that ends at 9; at least 3 records"},
+		{"orders/1 --unclean", exitUsage, "node 1 would lead with a log that ends at 9; at least 3 records that were acknowledged are lost for good, and whatever else only the replicas on nodes 3,2,4 hold"},
 		{"orders/1 --unclean --accept-loss 2", exitRefused, "--accept-loss says 2"},
 		{"orders/1 --unclean --to 3 --accept-loss 3", exitRefused, "no replica that could lead answers"},
 		{"orders/1 --accept-loss 3", exitUsage, "belongs to --unclean"},

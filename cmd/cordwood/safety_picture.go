@@ -212,7 +212,11 @@ func (v *safetyView) fates(w io.Writer) {
 	for _, reason := range reasons {
 		fmt.Fprintf(w, "(*) %s\n", reason)
 	}
-	fmt.Fprintf(w, "uncommitted: %s\n", count(int(uncommitted), "record"))
+	what := "uncommitted"
+	if v.Leader < 0 { // the high watermark is what some replica remembers
+		what = "not known to be committed"
+	}
+	fmt.Fprintf(w, "%s: %s\n", what, count(int(uncommitted), "record"))
 }
 
 func ifDied(down []int32) string {

@@ -37,7 +37,7 @@ type safetyView struct {
 	Partition     int32               `json:"partition"`
 	Rule          metadata.CommitRule `json:"rule"`
 	Leader        int32               `json:"leader"`        // -1: none
-	HighWatermark int64               `json:"highWatermark"` // -1: unknown
+	HighWatermark int64               `json:"highWatermark"` // without a leader the highest that a replica remembers; -1: unknown
 	Replicas      []safetyReplica     `json:"replicas"`
 	Ranges        []safetyRange       `json:"ranges"`
 
