@@ -24,7 +24,7 @@ func (c *Controller) form() {
 		step, why := decideForming(formingFacts{Self: c.self(), Answers: answers, Seen: seen})
 		if step == formBootstrap {
 			level := foundingLevel(c.self(), answers)
-			c.log.Info("founding the cluster", "why", why, "level", level)
+			c.log.Info("founding the cluster", "why", why, "metadataLevel", level)
 			c.founding.Store(level)
 			if err := c.node.bootstrap(c.opt.RaftAdvertise, c.opt.DirectoryID); err != nil {
 				c.die(err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ var demoted = []string{
 	"appendEntries rejected", "Election timeout reached",
 }
 
+// taken are names in every line that raft uses for values of its own. Of two the same, readers of JSON keep one.
+var taken = []string{slog.TimeKey, slog.LevelKey, slog.MessageKey, "node"}
+
 func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
 	if level == hclog.Off {
 		return
@@ -53,7 +57,10 @@ func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
 		return
 	}
 	attrs := make([]any, 0, len(args)+2)
-	for _, a := range args {
+	for i, a := range args {
+		if name, ok := a.(string); ok && i%2 == 0 && slices.Contains(taken, name) {
+			a = "raft." + name
+		}
 		attrs = append(attrs, plain(a))
 	}
 	l.log.Log(ctx, to, l.name+": "+msg, attrs...)

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -19,6 +20,10 @@ func TestRaftsLogIsReadableAndKeepsDailyLifeQuiet(t *testing.T) {
 	out.Reset()
 	l.Error("snapshot lost", "err", raft.ErrNothingNewToSnapshot)
 	require.Contains(t, out.String(), `"level":"ERROR"`)
+	out.Reset()
+	l.Info("failed to contact", "server-id", "2", "time", 3)
+	require.Equal(t, 1, strings.Count(out.String(), `"time":`), "a name is there once")
+	require.Contains(t, out.String(), `"raft.time":3`)
 	out.Reset()
 	l.Debug("not shown")
 	require.Empty(t, out.String())

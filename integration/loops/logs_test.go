@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,10 @@ func logsSince(t *testing.T, c *harness.Cluster, m logMark) []logLine {
 		require.NoError(t, f.Close())
 		for line := range bytes.Lines(b) {
 			l := logLine{from: n, raw: string(bytes.TrimSpace(line))}
-			if err := json.Unmarshal(line, &l); err == nil { // a crash's stack is no JSON
+			err := json.Unmarshal(line, &l)
+			whole := strings.HasPrefix(l.raw, "{") && strings.HasSuffix(l.raw, "}") // a crash's stack is not, nor a line half written
+			require.False(t, whole && err != nil, "a line of node %d's log that nobody can read: %v: %s", n.ID, err, l.raw)
+			if err == nil {
 				out = append(out, l)
 			}
 		}
