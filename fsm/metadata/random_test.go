@@ -26,8 +26,6 @@ type chaos struct {
 	serial  int
 }
 
-func newChaos(t tb, seed uint64) *chaos { return newChaosOf(t, MinLevel, seed) }
-
 // newChaosOf draws what a level allows: from level 2 on also elections by reports and live changes.
 func newChaosOf(t tb, level int32, seed uint64) *chaos {
 	c := &chaos{world: newWorldOf(t, level, 1, 2, 3), rng: rand.New(rand.NewPCG(seed, 88)), holders: map[record.PartitionID]map[int32]bool{}}

@@ -190,7 +190,7 @@ func (w *World) untrusted(p *metadata.Partition) (n int) {
 // offline says that the partition has no leader and nobody safe to elect.
 func (w *World) offlineUnsafe() bool { return w.image().Safety(w.head()) == metadata.OfflineUnsafe }
 
-// facts of a replica in one line, for messages.
+// String gives the record and every replica in a line each, for messages.
 func (w *World) String() string {
 	s := fmt.Sprintf("record %+v\n", *w.head())
 	for _, n := range w.nodes {
