@@ -115,6 +115,9 @@ func TestWhatNodesThatDieTakeWithThem(t *testing.T) {
 		{"the metadata log loses its majority: nobody is elected", RuleISR, []int32{1}, func(w *WhatIf) {
 			w.Voters = []Voter{{1, true}, {2, false}, {3, true}}
 		}, "offline offline"},
+		{"the metadata log loses its majority: nobody is elected", RuleQuorum, []int32{1}, func(w *WhatIf) {
+			w.Voters = []Voter{{1, true}, {2, false}, {3, true}}
+		}, "offline offline"},
 		{"the metadata log loses its majority: the dead stay in the ISR", RuleISR, []int32{2}, func(w *WhatIf) {
 			w.MinISR, w.Voters = 1, []Voter{{2, true}, {8, true}, {9, false}}
 		}, "offline offline"},
