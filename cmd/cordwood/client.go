@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -52,6 +53,8 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*client, error) {
 		kgo.RetryTimeout(a.timeout),
 		kgo.MetadataMinAge(retryEvery),
 	}
+	dials := new(dialLog)
+	base = append(base, kgo.WithHooks(dials))
 	if a.verbose {
 		base = append(base, kgo.WithHooks(&requestLog{app: a}))
 	}
@@ -73,11 +76,31 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*client, error) {
 			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, ctx.Err()
 			}
-			f := &failure{code: exitUnreachable, err: fmt.Errorf("no node answered at %s within %s: %w", strings.Join(a.brokers, ", "), a.timeout, plainDialError(err))}
+			f := &failure{code: exitUnreachable, err: fmt.Errorf("no node answered at %s within %s: %w", strings.Join(a.brokers, ", "), a.timeout, plainDialError(dials.reason(err)))}
 			f.hint = "name a node with -b host:port"
 			return nil, f
 		}
 	}
+}
+
+// dialLog remembers why the newest connection could not be made. Safe for concurrent use.
+type dialLog struct {
+	last atomic.Pointer[error]
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (d *dialLog) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		d.last.Store(&err)
+	}
+}
+
+// reason is err, or what kept the node from being reached where err says only that the time was over.
+func (d *dialLog) reason(err error) error {
+	if last := d.last.Load(); last != nil && errors.Is(err, context.DeadlineExceeded) {
+		return *last
+	}
+	return err
 }
 
 // plainDialError takes the system's reason out of what the library wraps around it.
