@@ -40,15 +40,38 @@ func (t *table) atLeast(what string, p pair, aim float64) {
 		fmt.Sprintf("%.2f", p.ratio()), fmt.Sprintf(">= %.2f", aim), p.ratio() < aim})
 }
 
-// times adds a figure that should reach aim times its yardstick.
+// times adds a figure that should reach aim times its yardstick; 0 is no aim.
 func (t *table) times(what string, p pair, unit string, aim float64) {
-	t.rows = append(t.rows, row{what, format(p.figure, unit), format(p.yardstick, unit),
-		fmt.Sprintf("%.2f", p.ratio()), fmt.Sprintf(">= %.2f", aim), p.ratio() < aim})
+	r := row{what: what, figure: format(p.figure, unit), yardstick: format(p.yardstick, unit), ratio: fmt.Sprintf("%.2f", p.ratio())}
+	if aim > 0 {
+		r.aim, r.missed = fmt.Sprintf(">= %.2f", aim), p.ratio() < aim
+	}
+	t.rows = append(t.rows, r)
 }
 
 // atMost adds a figure that should stay at or below aim.
 func (t *table) atMost(what string, v float64, unit string, aim float64) {
 	t.rows = append(t.rows, row{what, format(v, unit), "", "", "<= " + format(aim, unit), v > aim})
+}
+
+// multiple adds a time that should be at most aim times its yardstick; 0 is no aim.
+func (t *table) multiple(what string, p pair, unit string, aim float64) {
+	r := row{what: what, figure: format(p.figure, unit), yardstick: format(p.yardstick, unit), ratio: fmt.Sprintf("%.2f", p.ratio())}
+	if aim > 0 {
+		r.aim, r.missed = fmt.Sprintf("<= %.2f", aim), p.ratio() > aim
+	}
+	t.rows = append(t.rows, r)
+}
+
+// within adds a figure beside its yardstick that itself should stay at or below aim, in its unit.
+func (t *table) within(what string, p pair, unit string, aim float64) {
+	t.rows = append(t.rows, row{what, format(p.figure, unit), format(p.yardstick, unit), fmt.Sprintf("%.2f", p.ratio()),
+		"<= " + format(aim, unit), p.figure > aim})
+}
+
+// reaches adds a figure that should be at or above aim.
+func (t *table) reaches(what string, v float64, unit string, aim float64) {
+	t.rows = append(t.rows, row{what, format(v, unit), "", "", ">= " + format(aim, unit), v < aim})
 }
 
 // plain adds a figure that has no aim.
