@@ -18,9 +18,11 @@ import (
 	"cordwood/integration/load"
 )
 
-// start runs a new cluster as users run it, and says how long it took to be ready.
-func (b *bench) start(ctx context.Context, name string, nodes int) (*harness.Cluster, time.Duration, error) {
-	c, err := harness.New(harness.Options{Binary: b.binary, Nodes: nodes, Dir: filepath.Join(b.dir, name), Production: true, Pprof: b.pprof})
+// start runs a new cluster as users run it, but for settings of the section "cluster", and says how long it took to be
+// ready.
+func (b *bench) start(ctx context.Context, name string, nodes int, settings ...string) (*harness.Cluster, time.Duration, error) {
+	c, err := harness.New(harness.Options{Binary: b.binary, Nodes: nodes, Dir: filepath.Join(b.dir, name), Production: true, Pprof: b.pprof,
+		ClusterSettings: settings})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"cordwood/integration/load"
 )
@@ -57,7 +56,7 @@ func (c *contender) victim(ctx context.Context, controller bool) (node int32, to
 		return 0, "", 0, err
 	}
 	defer client.Close()
-	active, err := activeController(ctx, client)
+	active, err := load.ActiveController(ctx, client)
 	if err != nil {
 		return 0, "", 0, err
 	}
@@ -71,23 +70,6 @@ func (c *contender) victim(ctx context.Context, controller bool) (node int32, to
 		}
 	}
 	return 0, "", 0, fmt.Errorf("no partition of six has a leader that suits: the controller is node %d", active)
-}
-
-// activeController asks for the leader of the metadata quorum: what Metadata calls the controller is any node, in Kafka.
-func activeController(ctx context.Context, client *kgo.Client) (int32, error) {
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	t := kmsg.NewDescribeQuorumRequestTopic()
-	t.Topic = "__cluster_metadata"
-	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return 0, fmt.Errorf("DescribeQuorum: %w", err)
-	}
-	if resp.ErrorCode != 0 || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
-		return 0, errors.New("DescribeQuorum was answered with an error")
-	}
-	return resp.Topics[0].Partitions[0].LeaderID, nil
 }
 
 // impatient writes record after record to one partition and looks for a new leader every 20 ms when it has none.
