@@ -158,7 +158,7 @@ kafka-stop: ## end it
 	go build -C integration/clients -o ../../.cache/kfake ./kfake
 
 .PHONY: bench
-bench: build .cache/kfake ## figures beside what this machine can do at best, as ratios; some minutes (BENCH="-mb 128 -only three")
+bench: build .cache/kfake ## figures beside what this machine can do at best, as ratios; some minutes (BENCH="-mb 128 -only three,rules")
 	go run ./integration/bench $(BENCH)
 
 .PHONY: peers

@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 3, "pairs of yardstick and measure; the pair of the median ratio is printed")
 	flag.IntVar(&b.count, "count", 5000, "records of the synchronous producer")
 	flag.BoolVar(&b.pprof, "pprof", false, "nodes serve /debug/pprof")
-	flag.StringVar(&only, "only", "", "which to run, with commas: append, fsync, fetch, one, three, sync, idle, rules, ack, failover, thousand (default: all)")
+	flag.StringVar(&only, "only", "", "which to run, with commas: append, fsync, fetch, one, three, sync, idle, rules, ack, failover, thousand, sim (default: all)")
 	flag.BoolVar(&scale, "scale", false, "measure many partitions instead")
 	flag.IntVar(&partitions, "partitions", 10_000, "with -scale: how many")
 	flag.Parse()
@@ -73,7 +73,7 @@ func (b *bench) run(ctx context.Context, only string, scale bool, partitions int
 		do   func(context.Context) error
 	}{
 		{"append", b.append}, {"fsync", b.fsync}, {"fetch", b.fetch}, {"one", b.one}, {"three", b.three}, {"sync", b.synchronous}, {"idle", b.idle},
-		{"rules", b.rules}, {"ack", b.ack}, {"failover", b.failover}, {"thousand", b.thousand},
+		{"rules", b.rules}, {"ack", b.ack}, {"failover", b.failover}, {"thousand", b.thousand}, {"sim", b.sim},
 	}
 	for _, p := range parts {
 		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
