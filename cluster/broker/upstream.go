@@ -48,11 +48,12 @@ func (u *upstream) to() (int32, error) {
 	return id, nil
 }
 
-// ask sends one request to another node.
+// ask sends one request to another node. An error that wraps rpc.ErrNotSent, a failed dial among them, means that it did
+// not get there.
 func (u *upstream) ask(ctx context.Context, node int32, purpose string, req kmsg.Request) (kmsg.Response, error) {
 	conn, err := u.pool.Get(ctx, node, purpose)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", rpc.ErrNotSent, err)
 	}
 	return conn.Do(ctx, req)
 }
