@@ -135,8 +135,32 @@ func noTopic(name string) error {
 		hint: "create it with cordwood topic create " + name}
 }
 
+// heardWithin is how long a topic that another node has just answered for may be unknown to the one that is asked.
+const heardWithin = 500 * time.Millisecond
+
+// heard calls ask again for a moment while a topic is not known.
+func heard[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for deadline := time.Now().Add(heardWithin); ; {
+		v, err := ask()
+		var f *failure
+		unknown := errors.As(err, &f) && f.code == exitNotFound
+		if !unknown || time.Now().After(deadline) {
+			return v, err
+		}
+		select {
+		case <-afterRetry():
+		case <-ctx.Done():
+			return v, err
+		}
+	}
+}
+
 // topic finds one topic with its partitions, or fails.
 func (c *client) topic(ctx context.Context, name string) (*kmsg.MetadataResponseTopic, error) {
+	return heard(ctx, func() (*kmsg.MetadataResponseTopic, error) { return c.topicNow(ctx, name) })
+}
+
+func (c *client) topicNow(ctx context.Context, name string) (*kmsg.MetadataResponseTopic, error) {
 	resp, err := c.metadata(ctx, []string{name})
 	if err != nil {
 		return nil, err

@@ -176,6 +176,10 @@ const partitionsAtOnce = 2000
 
 // describePartitions asks one node for the records of the partitions of topics; nil names ask for all topics.
 func (c *client) describePartitions(ctx context.Context, names []string) ([]topicView, error) {
+	return heard(ctx, func() ([]topicView, error) { return c.describePartitionsNow(ctx, names) })
+}
+
+func (c *client) describePartitionsNow(ctx context.Context, names []string) ([]topicView, error) {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	names = slices.Compact(names)
