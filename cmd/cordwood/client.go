@@ -72,11 +72,12 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*client, error) {
 		select {
 		case <-afterRetry():
 		case <-tried.Done():
+			err = dials.reason(err) // before closing, which ends dials too
 			cl.Close()
 			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, ctx.Err()
 			}
-			f := &failure{code: exitUnreachable, err: fmt.Errorf("no node answered at %s within %s: %w", strings.Join(a.brokers, ", "), a.timeout, plainDialError(dials.reason(err)))}
+			f := &failure{code: exitUnreachable, err: fmt.Errorf("no node answered at %s within %s: %w", strings.Join(a.brokers, ", "), a.timeout, plainDialError(err))}
 			f.hint = "name a node with -b host:port"
 			return nil, f
 		}

@@ -59,6 +59,12 @@ func TestEveryCommandOfTheTourWorks(t *testing.T) {
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	_ = kill() // nodes that a failed command left behind
+	if err != nil {
+		for _, n := range []string{"n1.log", "n2.log", "n3.log"} {
+			b, _ := os.ReadFile(filepath.Join(dir, n))
+			t.Logf("%s:\n%s", n, b)
+		}
+	}
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "verdict: ok")
 	t.Logf("%s", out)
