@@ -165,6 +165,9 @@ func (m *Manager) repair(s *suspect, t *metadata.Topic, rec *metadata.Partition)
 		log, err = m.opt.Dir.Create(t.Name, rec.ID, m.config(t, rec))
 	} else {
 		log, err = s.found.Open(m.config(t, rec), s.judgement)
+		if rotten := errors.Is(err, record.ErrDamaged) || errors.Is(err, record.ErrCorruptBatch); rotten && rec.Leader != metadata.NoNode {
+			log, err = m.replace(s.found, t, rec) // it rotted on since it was inspected; the leader has all of it
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the damaged log of %s-%d: %w", t.Name, rec.ID.Partition, err)
@@ -177,6 +180,15 @@ func (m *Manager) repair(s *suspect, t *metadata.Topic, rec *metadata.Partition)
 	m.session.settle(rec.ID)
 	m.opt.Logger.Info("repairing a damaged replica", "topic", t.Name, "partition", rec.ID.Partition, "end", log.EndOffset())
 	return m.adopt(t, rec.ID, log), nil
+}
+
+// replace gives up a log that cannot even be opened, and makes an empty one in its place.
+func (m *Manager) replace(f *logstore.Found, t *metadata.Topic, rec *metadata.Partition) (*logstore.Log, error) {
+	m.opt.Logger.Error("a damaged log cannot be opened; all of it comes from its leader", "topic", t.Name, "partition", rec.ID.Partition)
+	if err := f.Delete(); err != nil {
+		return nil, err
+	}
+	return m.opt.Dir.Create(t.Name, rec.ID, m.config(t, rec))
 }
 
 // OnDamage takes note that stored records of a log were found broken. The log directory calls it, whoever found it.

@@ -132,7 +132,9 @@ var corpus = []struct {
 	profile string
 	seed    uint64
 	why     string
-}{}
+}{
+	{"disks", 6320666518267827687, "a damaged log that rotted on between its inspection and its repair was never opened again"},
+}
 
 func TestScheduleThatOnceBrokeSomethingBreaksNothing(t *testing.T) {
 	all := append(Profiles(), Profile{Name: "swarm"})
