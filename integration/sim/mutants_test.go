@@ -53,6 +53,10 @@ func TestTheSimulationFindsADroppedCheck(t *testing.T) {
 	for k := uint64(0); time.Since(began) < *budgetFlag; k++ {
 		p := ps[k%uint64(len(ps))]
 		if r := Run(first+k, p, map[string]int{}); r.Fault != "" {
+			mutant.Set("")
+			if sound := Run(first+k, p, map[string]int{}); sound.Fault != "" {
+				t.Fatalf("breaks without the mutant too: profile %q, seed %d: %s", p.Name, first+k, sound.Fault)
+			}
 			fmt.Printf("FOUND by profile %q, seed %d, schedule %d, %s: %s\n", p.Name, first+k, k, time.Since(began).Round(10*time.Millisecond), firstLine(string(r.Fault)))
 			return
 		}
@@ -131,6 +135,9 @@ func look(t *testing.T, name string) found {
 		}
 	}
 	out = child(t, *budgetFlag+time.Minute, "-test.run", "^TestTheSimulationFindsADroppedCheck$", "-mutant", name, "-budget", budgetFlag.String())
+	if _, rest, ok := strings.Cut(out, "breaks without the mutant too: "); ok {
+		t.Errorf("while it looked for %s a schedule broke that no check was dropped in: %s", name, firstLine(rest))
+	}
 	if _, rest, ok := strings.Cut(out, "FOUND "); ok {
 		f.random = firstLine(rest)
 	}
