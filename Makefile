@@ -5,6 +5,7 @@ VERSION ?= v0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 ROUNDS  ?= 2
 SEED    ?= 0
+FROM    ?= 0
 SLOW_FOR ?= 60s
 FOR     ?= 60s
 PROFILE ?=
@@ -118,8 +119,8 @@ dist: ## release tarballs with SHA256SUMS, the same bytes each time
 	tools/dist.sh "$(VERSION)" "$(LDFLAGS)"
 
 .PHONY: sim
-sim: ## simulate clusters with faults for FOR=60s; SEED=n PROFILE=p STEPS=k repeats one schedule
-	go test ./integration/sim -run TestRandomSchedules -count 1 -v -timeout 30m -for $(FOR) -seed $(SEED) -profile "$(PROFILE)" -steps $(STEPS)
+sim: ## simulate clusters with faults for FOR=60s; FROM=n begins there; SEED=n PROFILE=p STEPS=k repeats one schedule
+	go test ./integration/sim -run TestRandomSchedules -count 1 -v -timeout 30m -for $(FOR) -from $(FROM) -seed $(SEED) -profile "$(PROFILE)" -steps $(STEPS)
 
 .PHONY: sim-long
 sim-long: ## the same for an hour

@@ -52,41 +52,65 @@ func (l *Log) Truncate(end int64) error {
 	return nil
 }
 
-// cutPoint finds the segment, byte and offset of the first batch that ends after end. What stands behind a batch that ends
-// there need not be whole: it goes.
+// cutPoint finds the segment, byte and offset of the first batch that ends after end. What stands behind a batch that
+// ends there need not be whole: it goes. What stays is not read through, but the headers on the way must agree with
+// each other and with the index, and the batch that reaches to end or over it must be whole: a bit that rotted in a
+// length or an offset must not decide what goes. errBroken where they do not.
 func (l *Log) cutPoint(v *view, end int64) (i int, pos, at int64, err error) {
 	i = v.find(end)
-	if end <= v.segs[i].base {
-		return i, 0, v.segs[i].base, nil
+	base := v.segs[i].base
+	if end <= base {
+		return i, 0, base, nil
 	}
 	h, err := l.open(v, i)
 	if err != nil {
 		return 0, 0, 0, l.dir.failed(err)
 	}
 	defer h.release()
-	// slow is held, so an index that does not fit cannot be repaired here: search without it.
+	// From the last indexed batch that stays: what begins at end may be the damage that is to go. A sealed segment is read from
+	// its start, since slow is held and an index file that does not fit could not be repaired here.
 	size, _ := v.extent(i)
 	w := newWalker(h.f, 0, size)
 	defer w.close()
-	if e, ok := floorEntry(v.index, uint32(end-v.segs[i].base)); ok && i == len(v.segs)-1 {
-		w.pos = int64(e.pos)
+	reached, indexed := base, record.NoOffset // indexed: what the index says of the first batch's last offset
+	if e, ok := floorEntry(v.index, uint32(end-base-1)); ok && i == len(v.segs)-1 && e.pos > 0 {
+		w.pos, reached, indexed = int64(e.pos), record.NoOffset, base+int64(e.rel)
 	}
-	reached := record.NoOffset
-	if w.pos == 0 {
-		reached = v.segs[i].base
+	holes := l.start.Load().holes
+	broken := func(p int64, why error) error {
+		return fmt.Errorf("segment %s at byte %d: %w", v.segs[i].file, p, why)
 	}
 	for {
 		b, p, err := w.next()
-		if errors.Is(err, io.EOF) || err != nil && reached == end {
-			return i, p, end, nil
+		if errors.Is(err, io.EOF) && reached != record.NoOffset && reached < holes {
+			return i, p, end, nil // compaction took what stood here
+		}
+		if errors.Is(err, io.EOF) {
+			err = errBroken
 		}
 		if err != nil {
-			return 0, 0, 0, fmt.Errorf("segment %s at byte %d: %w", v.segs[i].file, p, err)
+			return 0, 0, 0, broken(p, err)
 		}
-		if b.LastOffset() >= end {
-			return i, p, min(b.BaseOffset, end), nil
+		switch {
+		case reached == record.NoOffset && b.LastOffset() != indexed,
+			reached != record.NoOffset && (b.BaseOffset < reached || b.BaseOffset > reached && reached >= holes):
+			return 0, 0, 0, broken(p, errBroken)
+		case b.BaseOffset >= end: // compaction left a hole where the log is to end
+			return i, p, end, nil
+		case b.EndOffset() >= end:
+			_, kind, err := checkBatch(&window{r: h.f, buf: make([]byte, walkLarge), size: size}, p)
+			if err != nil {
+				return 0, 0, 0, l.dir.failed(broken(p, err))
+			}
+			if kind != breakNone {
+				return 0, 0, 0, broken(p, errBroken)
+			}
+			if b.EndOffset() == end {
+				return i, w.pos, end, nil
+			}
+			return i, p, b.BaseOffset, nil
 		}
-		reached = b.LastOffset() + 1
+		reached = b.EndOffset()
 	}
 }
 
