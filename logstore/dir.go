@@ -63,6 +63,8 @@ type DirOptions struct {
 	OpenFiles int
 	Logger    *slog.Logger
 	Now       func() time.Time
+	// Uptime is the time that has really passed, by a clock that nobody sets; nil: what the times of Now and Tick tell of it.
+	Uptime func() time.Duration
 	// OnOffline is called once, when the directory fails for good; it must not call the Dir.
 	OnOffline func(error)
 	// OnSync is told how long each fsync of a segment took; it must not block. nil: nobody asks.
@@ -81,6 +83,7 @@ type Dir struct {
 	opt     DirOptions
 	logger  *slog.Logger
 	now     func() time.Time
+	begun   time.Time // when the directory was opened
 	handles *handles
 	lock    io.Closer
 	lives   atomic.Uint64 // numbers for fileKey
@@ -100,6 +103,8 @@ type Dir struct {
 	checked      time.Time // when the disk's usage was last looked at
 	kafkaWritten time.Time // when Kafka's checkpoint files were last replaced
 	retained     time.Time // when retention was last applied
+	clock        retentionClock
+	held         atomic.Int64 // of clock, for readers: nanoseconds
 	hintsStale   bool      // the checkpoint does not say what the logs do
 	kafkaStale   bool      // Kafka's neither
 
@@ -156,7 +161,8 @@ func OpenDir(fsys vfs.FS, dir string, opt DirOptions) (*Dir, error) {
 		return nil, fmt.Errorf("log directory %s: %w", dir, err)
 	}
 	d.files.Lock()
-	d.checkUsage(d.now()) // the first answer must know the disk, and a disk that is low refuses from the start
+	d.begun = d.now()
+	d.checkUsage(d.begun) // the first answer must know the disk, and a disk that is low refuses from the start
 	d.files.Unlock()
 	return d, nil
 }

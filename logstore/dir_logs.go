@@ -257,24 +257,46 @@ func (d *Dir) Tick(now time.Time) {
 	}
 	d.files.Lock()
 	d.checkUsage(now)
+	aged := d.age(now)
 	retain := now.Sub(d.retained) >= d.opt.RetentionInterval
 	if retain {
 		d.retained = now
 	}
 	d.files.Unlock()
 	for _, l := range d.agenda.take(now) {
-		d.duty(l, l.tick(now))
+		d.duty(l, l.tick(now, aged))
 		l.mu.Lock()
 		l.plan()
 		l.mu.Unlock()
 	}
 	if retain {
 		for _, l := range d.Logs() {
-			d.duty(l, l.retain(now))
+			d.duty(l, l.retain(aged))
 		}
 	}
 	d.removeDue(now)
 }
+
+// age gives the time that records' ages are judged by, and tells when the wall clock has jumped. files is held.
+func (d *Dir) age(now time.Time) time.Time {
+	uptime := now.Sub(d.begun)
+	if d.opt.Uptime != nil {
+		uptime = d.opt.Uptime()
+	}
+	aged, jumped := d.clock.at(now, uptime)
+	held := d.clock.held()
+	d.held.Store(int64(held))
+	switch {
+	case jumped != 0 && held > 0:
+		d.logger.Warn("the wall clock jumped: no record gets older by that; if the clock is right now, restart the node", "by", jumped, "ahead", held)
+	case jumped != 0:
+		d.logger.Warn("the wall clock jumped", "by", jumped)
+	}
+	return aged
+}
+
+// ClockHeld tells how far the wall clock has jumped ahead of the time that records' ages are judged by; 0: they agree.
+func (d *Dir) ClockHeld() time.Duration { return time.Duration(d.held.Load()) }
 
 // duty says what became of a log's duty.
 func (d *Dir) duty(l *Log, err error) {

@@ -13,10 +13,11 @@ import (
 // testDir is a log directory on a memory disk, with a clock the test moves.
 type testDir struct {
 	*Dir
-	t   testing.TB
-	mem *vfs.Mem
-	fs  vfs.FS // what the directory sees, where it is not mem itself
-	now time.Time
+	t      testing.TB
+	mem    *vfs.Mem
+	fs     vfs.FS // what the directory sees, where it is not mem itself
+	uptime func() time.Duration
+	now    time.Time
 }
 
 var testTopic = record.TopicID{1, 2, 3, 4, 5, 6, 0x47, 8, 0x89, 10, 11, 12, 13, 14, 15, 16}
@@ -37,7 +38,7 @@ func newTestDir(t testing.TB) *testDir {
 }
 
 func (d *testDir) options() DirOptions {
-	return DirOptions{NodeID: 1, BootID: "boot", Now: func() time.Time { return d.now }}
+	return DirOptions{NodeID: 1, BootID: "boot", Now: func() time.Time { return d.now }, Uptime: d.uptime}
 }
 
 func (d *testDir) open() {

@@ -105,8 +105,8 @@ func (l *Log) discard(gone []*segment) error {
 	return l.removeSnapshots(func(o int64) bool { return o < start })
 }
 
-// tick does what is due at now: seals an idle segment, flushes, forgets idle producers.
-func (l *Log) tick(now time.Time) error {
+// tick does what is due at now: seals an idle segment, flushes, forgets producers that were idle for long by the time aged.
+func (l *Log) tick(now, aged time.Time) error {
 	if l.writable() != nil {
 		return nil //nolint:nilerr // closing, or the directory failed: it tells
 	}
@@ -119,7 +119,7 @@ func (l *Log) tick(now time.Time) error {
 			return err
 		}
 	}
-	l.expireProducers(cfg, now)
+	l.expireProducers(cfg, now, aged)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (l *Log) flushAge(cfg *LogConfig, now time.Time) bool {
 // producerSweep is how often idle producers are looked for.
 const producerSweep = 10 * time.Minute
 
-func (l *Log) expireProducers(cfg *LogConfig, now time.Time) {
+func (l *Log) expireProducers(cfg *LogConfig, now, aged time.Time) {
 	if cfg.ProducerExpirationMS <= 0 {
 		return
 	}
@@ -161,7 +161,7 @@ func (l *Log) expireProducers(cfg *LogConfig, now time.Time) {
 	defer l.mu.Unlock()
 	if len(l.producers.byID) > 0 && now.Sub(l.swept) >= producerSweep {
 		l.swept = now
-		l.producers.expire(now.UnixMilli() - cfg.ProducerExpirationMS)
+		l.producers.expire(aged.UnixMilli() - cfg.ProducerExpirationMS)
 	}
 }
 

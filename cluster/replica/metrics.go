@@ -44,7 +44,7 @@ type collector struct {
 
 	start, hw, end, size, isr, replicas, epoch                  *prometheus.Desc
 	hosted, leading, under, underMin, offline, quarantined      *prometheus.Desc
-	truncated, isrChanges, dropped, storageFree, storageOffline *prometheus.Desc
+	truncated, isrChanges, dropped, storageFree, storageOffline, clockHeld *prometheus.Desc
 	raised, wouldBe, completedBy, unmeasured                    *prometheus.Desc
 }
 
@@ -76,6 +76,7 @@ func (m *Manager) register(r prometheus.Registerer) error {
 		unmeasured:     d("produce_ack_unmeasured_total", "Batches not measured because too many before them waited for one of the rules."),
 		dropped:        d("metrics_dropped_series", "Partitions without series of their own, because there are too many."),
 		storageFree:    d("storage_free_bytes", "Free bytes of the log directory's file system.", "dir"),
+		clockHeld:      d("clock_ahead_seconds", "How far the wall clock has jumped ahead of what records' ages are judged by; it is believed after a restart."),
 		storageOffline: d("storage_state", "State of the log directory: 0 serves, 1 full, 2 offline.", "dir"),
 	})
 }
@@ -143,6 +144,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}{{c.truncated, n.cut.Load(), "false"}, {c.truncated, n.cutBelowHW.Load(), "true"}, {c.isrChanges, n.shrinks.Load(), "shrink"}, {c.isrChanges, n.expands.Load(), "expand"}} {
 		ch <- prometheus.MustNewConstMetric(x.d, prometheus.CounterValue, float64(x.v), x.label)
 	}
+	gauge(c.clockHeld, c.m.opt.Dir.ClockHeld().Seconds())
 	for _, s := range c.m.Dirs() {
 		if s.Free >= 0 {
 			gauge(c.storageFree, float64(s.Free), s.Path)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"cordwood/cluster/replica"
 	"cordwood/fsm/metadata"
@@ -98,6 +99,7 @@ func (n *node) enrol() *starting {
 	n.disk.SetCapacity(0) // an operator has made room
 	n.fault = vfs.NewFault(n.disk, vfs.FaultOptions{})
 	dir, err := logstore.OpenDir(n.fault, "/data", logstore.DirOptions{NodeID: n.id, BootID: fmt.Sprint("boot", n.boot), Now: w.clock,
+		Uptime: func() time.Duration { return time.Duration(w.now.UnixNano()) },
 		OnDamage: func(l *logstore.Log, why string) {
 			if n.up() {
 				n.m.OnDamage(l, why)

@@ -8,6 +8,7 @@ import (
 
 	"cordwood/fsm/metadata"
 	"cordwood/fsm/partition"
+	"cordwood/logstore"
 	"cordwood/logstore/record"
 )
 
@@ -94,7 +95,9 @@ func TestS38_AClockThatJumpsDeletesAndElectsNothing(t *testing.T) {
 	byBoth(t, Setup{}, func(t *testing.T, w *World) {
 		x := committed(t, w, 12) // several segments
 		p := w.head()
-		for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		w.node(A).dir.Tick(w.now)
+		age := time.Duration(logstore.DefaultLogConfig().RetentionMS) * time.Millisecond
+		for _, jump := range []time.Duration{time.Hour, -time.Hour, age + time.Hour, -age - time.Hour, 20 * age} {
 			w.node(A).dir.Tick(w.now.Add(jump))
 			y := w.put(A, all)
 			w.sync(B, C)
