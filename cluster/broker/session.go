@@ -44,6 +44,8 @@ type replicas interface {
 	DrainSession() replica.SessionNews
 	// Reports answers the controller's wish to know the logs of partitions without a leader.
 	Reports(ids []record.PartitionID) []metadata.ReplicaReportItem
+	// DiskFull says that this node takes no records of clients for want of room.
+	DiskFull() bool
 	// HandOver makes leaders of this node ready to be succeeded.
 	HandOver(items []metadata.Handover)
 }
@@ -194,6 +196,7 @@ func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err
 	var extra metadata.HeartbeatExtra
 	news := r.DrainSession()
 	extra.Damaged, extra.Certify, extra.Finish, extra.Reports, extra.Ready = news.Damaged, news.Certify, news.Finish, news.Reports, news.Ready
+	extra.Full = r.DiskFull()
 	if len(s.wanted) > 0 {
 		extra.Reports = append(extra.Reports, r.Reports(s.wanted)...)
 	}

@@ -24,6 +24,7 @@ type noReplicas struct{}
 func (noReplicas) SessionChanged() <-chan struct{}                           { return nil }
 func (noReplicas) DrainSession() replica.SessionNews                         { return replica.SessionNews{} }
 func (noReplicas) HandOver([]metadata.Handover)                              {}
+func (noReplicas) DiskFull() bool                                            { return false }
 func (noReplicas) Reports([]record.PartitionID) []metadata.ReplicaReportItem { return nil }
 
 // localController answers heartbeats and tells that it heard one.

@@ -12,6 +12,7 @@ import (
 const (
 	kindSafe       = "safe"        // from ISR or ELR
 	kindPreferred  = "preferred"   // a move to a replica that somebody prefers
+	kindRelieved   = "relieved"    // a move away from a node whose disk is full, under the ISR rule
 	kindReported   = "reported"    // the most complete log of a majority
 	kindLastLeader = "last_leader" // on the last leader's own report
 	kindUnsafe     = "unsafe"      // records may be lost
@@ -28,6 +29,7 @@ func (k *dutyKeeper) act(plan dutyPlan) {
 	propose(k.r, "enter joint majorities", plan.joint, func(items []metadata.JointEntry) metadata.Command {
 		return &metadata.EnterJoint{Items: items}
 	})
+	k.elect(kindRelieved, plan.relieve)
 	k.elect(kindPreferred, plan.give)
 	k.handOver(plan.handOver, true)
 	k.begin(plan.begin, true)

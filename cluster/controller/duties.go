@@ -35,6 +35,7 @@ type dutyKeeper struct {
 	handovers map[record.PartitionID]*handover
 	declined  map[record.PartitionID]declined
 	held      map[record.PartitionID]int32
+	full      map[int32]int64               // broker epochs of the nodes whose disk takes no records
 	waiting   map[record.PartitionID]string // as last told to operators
 	slow      map[record.PartitionID]slowness
 	gaveBack  time.Time
@@ -52,7 +53,7 @@ func newDutyKeeper(r *reign) *dutyKeeper {
 		moved: map[record.PartitionID]struct{}{}, changing: map[record.PartitionID]struct{}{},
 		reports: reports{}, wanted: map[int32]map[record.PartitionID]struct{}{},
 		forced: map[record.PartitionID]int32{}, flaps: map[record.PartitionID]flap{},
-		moves: map[record.PartitionID]*move{}, handovers: map[record.PartitionID]*handover{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
+		moves: map[record.PartitionID]*move{}, handovers: map[record.PartitionID]*handover{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{}, full: map[int32]int64{},
 		waiting: map[record.PartitionID]string{}, slow: map[record.PartitionID]slowness{},
 		gaveBack: r.begun,
 	}
@@ -206,7 +207,7 @@ func (k *dutyKeeper) think(image *metadata.Image, now time.Time) (plan dutyPlan,
 	plan = planDuties(dutyFacts{
 		now: now, image: image, moved: slices.Collect(maps.Keys(k.moved)), changing: slices.Collect(maps.Keys(k.changing)),
 		reports: k.reports, flaps: k.flaps, forced: k.forced, moves: k.moves, handovers: k.handovers, declined: k.declined, held: k.held,
-		unclean: k.r.c.opt.Unclean, giveBack: now.Sub(k.gaveBack) >= k.r.c.opt.PreferredInterval,
+		full: k.fullNodes(image), unclean: k.r.c.opt.Unclean, giveBack: now.Sub(k.gaveBack) >= k.r.c.opt.PreferredInterval,
 	})
 	for _, id := range plan.settled {
 		delete(k.moved, id)

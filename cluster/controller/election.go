@@ -100,6 +100,7 @@ type dutyFacts struct {
 	handovers map[record.PartitionID]*handover
 	declined  map[record.PartitionID]declined
 	held      map[record.PartitionID]int32 // leader epochs in which an operator's choice leads: not given back
+	full      map[int32]bool               // nodes whose disk takes no records of clients
 	unclean   func(*metadata.Topic) bool
 	giveBack  bool // leadership may be given back to preferred replicas now
 }
@@ -110,7 +111,8 @@ type dutyPlan struct {
 	reported []reportedElection
 	unsafe   []metadata.UnsafeElection
 	give     []metadata.Election            // moves to the preferred replica under the ISR rule
-	handOver []moveStart                    // the same under the quorum rule: the leader makes its successor ready
+	relieve  []metadata.Election            // moves away from leaders whose disk is full, under the ISR rule
+	handOver []moveStart                    // both under the quorum rule: the leader makes its successor ready
 	begin    []moveStart                    // it has: the election follows
 	more     bool                           // further moves wait for those that are under way
 	cancel   []metadata.Reassignment        // changes that stand in the way of an election
@@ -159,6 +161,7 @@ func planDuties(f dutyFacts) dutyPlan {
 			f.give(p, &plan)
 		}
 	}
+	f.relieve(&plan)
 	f.handOvers(&plan)
 	for _, id := range f.changing {
 		p := f.image.Partition(id)
@@ -171,9 +174,9 @@ func planDuties(f dutyFacts) dutyPlan {
 	return plan
 }
 
-// give moves leadership to the preferred replica, if that is in sync and nobody chose otherwise.
+// give moves leadership to the preferred replica, if that is in sync and has room, and nobody chose otherwise.
 func (f *dutyFacts) give(p *metadata.Partition, plan *dutyPlan) {
-	if epoch, ok := f.held[p.ID]; ok && epoch == p.LeaderEpoch {
+	if epoch, ok := f.held[p.ID]; ok && epoch == p.LeaderEpoch || f.full[p.Replicas[0]] {
 		return
 	}
 	if p.Rule.ElectBy() == metadata.RuleQuorum {

@@ -35,6 +35,7 @@ func newDutyWorldOf(t *testing.T, rule metadata.CommitRule, recovery metadata.Re
 	w.facts = dutyFacts{
 		reports: reports{}, flaps: map[record.PartitionID]flap{}, forced: map[record.PartitionID]int32{},
 		moves: map[record.PartitionID]*move{}, handovers: map[record.PartitionID]*handover{}, declined: map[record.PartitionID]declined{}, held: map[record.PartitionID]int32{},
+		full:    map[int32]bool{},
 		unclean: func(*metadata.Topic) bool { return false }, giveBack: true,
 	}
 	return w

@@ -71,6 +71,7 @@ func (r *reign) takeExtra(ctx context.Context, be metadata.BrokerEpoch, extra *m
 			return fmt.Errorf("replicas damaged: %w", err)
 		}
 	}
+	r.duties.noteFull(be, extra.Full)
 	r.duties.report(be, extra.Reports)
 	r.duties.ready(be, extra.Ready)
 	if len(extra.Certify) > 0 {

@@ -32,7 +32,7 @@ func newMetrics(c *Controller) *metrics {
 		elections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cordwood_controller_elections_total", Help: "Leaders elected by proposals of this node as the controller, beside those that a fencing elects at once."}, []string{"kind"}),
 	}
 	m.finishes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cordwood_controller_finishes_total", Help: "Changes of partitions (of rule, durability or replicas) that were finished by proposals of this node as the controller."}, []string{"change"})
-	for _, kind := range []string{kindSafe, kindPreferred, kindReported, kindLastLeader, kindUnsafe} {
+	for _, kind := range []string{kindSafe, kindPreferred, kindRelieved, kindReported, kindLastLeader, kindUnsafe} {
 		m.elections.WithLabelValues(kind)
 	}
 	for _, change := range changes {

@@ -66,19 +66,24 @@ func checkMove(p *metadata.Partition, target int32, broker metadata.Brokers) err
 	return nil
 }
 
-// giveByQuorum asks for a move to the preferred replica where its leader has lived long enough and no move was declined a
-// short time ago.
+// giveByQuorum asks for a move to the preferred replica where its leader has lived long enough.
 func (f *dutyFacts) giveByQuorum(p *metadata.Partition, plan *dutyPlan) {
-	fl, flapped := f.flaps[p.ID]
-	young := flapped && f.now.Sub(fl.at) < flapLived
-	if young || f.moves[p.ID] != nil || f.handovers[p.ID] != nil || f.now.Before(f.declined[p.ID].until) || checkMove(p, p.Replicas[0], f.image.Broker) != nil {
+	if fl, flapped := f.flaps[p.ID]; flapped && f.now.Sub(fl.at) < flapLived {
+		return
+	}
+	f.moveByQuorum(p, p.Replicas[0], plan)
+}
+
+// moveByQuorum asks for a move where it may be and no move was declined a short time ago.
+func (f *dutyFacts) moveByQuorum(p *metadata.Partition, target int32, plan *dutyPlan) {
+	if f.moves[p.ID] != nil || f.handovers[p.ID] != nil || f.now.Before(f.declined[p.ID].until) || checkMove(p, target, f.image.Broker) != nil {
 		return
 	}
 	if len(f.moves)+len(f.handovers)+len(plan.handOver) >= maxMoves {
 		plan.more = true
 		return
 	}
-	plan.handOver = append(plan.handOver, startMove(p, p.Replicas[0]))
+	plan.handOver = append(plan.handOver, startMove(p, target))
 }
 
 // over says that the election which the move began has ended.

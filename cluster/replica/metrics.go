@@ -42,10 +42,10 @@ func (m *Manager) resized(by int) {
 type collector struct {
 	m *Manager
 
-	start, hw, end, size, isr, replicas, epoch                  *prometheus.Desc
-	hosted, leading, under, underMin, offline, quarantined      *prometheus.Desc
+	start, hw, end, size, isr, replicas, epoch                             *prometheus.Desc
+	hosted, leading, under, underMin, offline, quarantined                 *prometheus.Desc
 	truncated, isrChanges, dropped, storageFree, storageOffline, clockHeld *prometheus.Desc
-	raised, wouldBe, completedBy, unmeasured                    *prometheus.Desc
+	raised, wouldBe, completedBy, unmeasured                               *prometheus.Desc
 }
 
 func (m *Manager) register(r prometheus.Registerer) error {

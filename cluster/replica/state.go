@@ -88,6 +88,12 @@ func (m *Manager) Dirs() []partition.DirState {
 	return []partition.DirState{{Path: m.opt.Dir.Path(), Free: free, Total: total, Offline: offline, Full: full}}
 }
 
+// DiskFull says that the log directory takes no records of clients for want of room.
+func (m *Manager) DiskFull() bool {
+	_, _, _, full := m.opt.Dir.State()
+	return full
+}
+
 // Producers lists the producers that a partition's log remembers, where this node leads.
 func (m *Manager) Producers(id record.PartitionID) ([]partition.ActiveProducer, error) {
 	p := m.find(id)

@@ -64,6 +64,7 @@ type HeartbeatExtra struct {
 	Finish  []Finish             `json:"finish,omitempty"` // changes that this leader has proven
 	// Ready are handovers whose successor has everything, while this leader still pauses.
 	Ready []Handover `json:"ready,omitempty"`
+	Full  bool       `json:"full,omitempty"` // the disk takes no records of clients
 }
 
 // HeartbeatAnswer is what the controller answers beyond Kafka's fields.
