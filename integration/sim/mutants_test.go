@@ -52,9 +52,9 @@ func TestTheSimulationFindsADroppedCheck(t *testing.T) {
 	first, began := rand.Uint64()>>1, time.Now()
 	for k := uint64(0); time.Since(began) < *budgetFlag; k++ {
 		p := ps[k%uint64(len(ps))]
-		if r := Run(first+k, p, map[string]int{}); r.Fault != "" {
+		if r := watched(first+k, p, map[string]int{}); r.Fault != "" {
 			mutant.Set("")
-			if sound := Run(first+k, p, map[string]int{}); sound.Fault != "" {
+			if sound := watched(first+k, p, map[string]int{}); sound.Fault != "" {
 				t.Fatalf("breaks without the mutant too: profile %q, seed %d: %s", p.Name, first+k, sound.Fault)
 			}
 			fmt.Printf("FOUND by profile %q, seed %d, schedule %d, %s: %s\n", p.Name, first+k, k, time.Since(began).Round(10*time.Millisecond), firstLine(string(r.Fault)))
@@ -137,6 +137,9 @@ func look(t *testing.T, name string) found {
 	out = child(t, *budgetFlag+time.Minute, "-test.run", "^TestTheSimulationFindsADroppedCheck$", "-mutant", name, "-budget", budgetFlag.String())
 	if _, rest, ok := strings.Cut(out, "breaks without the mutant too: "); ok {
 		t.Errorf("while it looked for %s a schedule broke that no check was dropped in: %s", name, firstLine(rest))
+	}
+	if _, rest, ok := strings.Cut(out, "HANGS "); ok {
+		t.Errorf("while it looked for %s a schedule hung: %s", name, rest)
 	}
 	if _, rest, ok := strings.Cut(out, "FOUND "); ok {
 		f.random = firstLine(rest)

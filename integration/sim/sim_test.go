@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +47,7 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 		for _, p := range ps {
 			p.cut(*stepsFlag)
 			counts := map[string]int{}
-			r := Run(*seedFlag, p, counts)
+			r := watched(*seedFlag, p, counts)
 			t.Logf("profile %s, seed %d: %d steps\n%s\n%s", p.Name, *seedFlag, r.Steps, strings.Join(squeeze(r.Trace), "\n"), table(counts))
 			if r.Fault != "" {
 				t.Errorf("profile %s, seed %d: %s", p.Name, *seedFlag, r.Fault)
@@ -68,7 +70,7 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 	for k := uint64(0); schedules < most && (*forFlag == 0 || time.Since(began) < *forFlag || schedules < len(ps)); k++ {
 		i := int(k % uint64(len(ps)))
 		p, seed := ps[i], first+k
-		r := Run(seed, p, counts[i])
+		r := watched(seed, p, counts[i])
 		schedules++
 		steps += r.Steps + 1
 		if r.Fault != "" {
@@ -91,6 +93,20 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 	}
 }
 
+// scheduleMax is far more than any schedule takes.
+const scheduleMax = 30 * time.Second
+
+// watched is Run of what may never end: then the process ends, with the seed and where every goroutine stands.
+func watched(seed uint64, p Profile, counts map[string]int) Result {
+	t := time.AfterFunc(scheduleMax, func() {
+		all := make([]byte, 1<<20)
+		fmt.Printf("HANGS after %v: profile %q, seed %d\n%s\n", scheduleMax, p.Name, seed, all[:runtime.Stack(all, true)])
+		os.Exit(2)
+	})
+	defer t.Stop()
+	return Run(seed, p, counts)
+}
+
 // cut shortens a schedule.
 func (p *Profile) cut(steps int) {
 	if steps > 0 {
@@ -109,7 +125,7 @@ func shorten(seed uint64, p Profile, broken Result) (Result, int) {
 		mid := (lo + hi) / 2
 		short := p
 		short.Steps = mid
-		if r := Run(seed, short, map[string]int{}); r.Fault != "" {
+		if r := watched(seed, short, map[string]int{}); r.Fault != "" {
 			hi, best = mid, r
 		} else {
 			lo = mid + 1
@@ -154,7 +170,7 @@ func TestScheduleThatOnceBrokeSomethingBreaksNothing(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("no profile %q", c.profile)
 		}
-		if r := Run(c.seed, all[i], map[string]int{}); r.Fault != "" {
+		if r := watched(c.seed, all[i], map[string]int{}); r.Fault != "" {
 			t.Errorf("profile %s, seed %d (%s): %s", c.profile, c.seed, c.why, r.Fault)
 		}
 	}
