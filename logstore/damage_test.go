@@ -396,3 +396,64 @@ func TestMissingSegmentsAreDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestFound_AgainKnowsWhatBrokeAfterTheInspection: an open log of what is good now, where Open fails on newer damage.
+func TestFound_AgainKnowsWhatBrokeAfterTheInspection(t *testing.T) {
+	b := buildLog(t, false)
+	last := len(b.bases) - 1
+	name := b.file(last, logSuffix)
+	rot := func(mem *vfs.Mem, at int64) {
+		t.Helper()
+		f, err := mem.OpenReadWrite(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt(make([]byte, record.HeaderSize), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := b.sizes[0]
+	for _, size := range b.sizes[1:last] {
+		before += size
+	}
+	var starts []int64 // of the last segment's batches, within it
+	at := int64(0)
+	for _, end := range b.bytes {
+		if at >= before {
+			starts = append(starts, at-before)
+		}
+		at = end
+	}
+	if len(starts) < 3 {
+		t.Fatalf("%d batches in the last segment", len(starts))
+	}
+	mem := b.mem.Crash(vfs.CrashKeep, 0)
+	rot(mem, starts[2])
+	d, _, f := b.inspect(t, mem)
+	defer d.Close()
+	j := f.Judge(ProcessCrash, false)
+	if end, _ := b.prefix(before + starts[2]); !j.Damaged || j.End != end {
+		t.Fatalf("judged %+v, want the end %d", j, end)
+	}
+	rot(mem, starts[1])
+	if _, err := f.Open(b.cfg, j); !isBroken(err) {
+		t.Fatalf("opened: %v", err)
+	}
+	again, err := f.Again()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = again.Judge(ProcessCrash, false)
+	l, err := again.Open(b.cfg, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, content := b.prefix(before + starts[1])
+	if l.EndOffset() != end || l.ID() != f.ID {
+		t.Fatalf("%v ends at %d, want %d", l.ID(), l.EndOffset(), end)
+	}
+	if got := readAll(t, l, 0, l.EndOffset(), 1<<20); !bytes.Equal(got, content) {
+		t.Fatal("other bytes")
+	}
+}

@@ -105,8 +105,8 @@ type Dir struct {
 	retained     time.Time // when retention was last applied
 	clock        retentionClock
 	held         atomic.Int64 // of clock, for readers: nanoseconds
-	hintsStale   bool      // the checkpoint does not say what the logs do
-	kafkaStale   bool      // Kafka's neither
+	hintsStale   bool         // the checkpoint does not say what the logs do
+	kafkaStale   bool         // Kafka's neither
 
 	mu     sync.Mutex
 	meta   metaProperties

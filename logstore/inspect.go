@@ -91,6 +91,19 @@ func (d *Dir) inspect(name string, tp topicPartition, mark *sessionLog) (*Found,
 	return f, f.scan(mark != nil)
 }
 
+// Again inspects the directory once more, every byte of it, after Open has failed on what it met: more may be broken by now
+// than this Found knows of.
+func (f *Found) Again() (*Found, error) {
+	a := &Found{Topic: f.Topic, ID: f.ID, dir: f.dir, path: f.path, tp: f.tp, holes: f.dir.holes[f.tp], halfMade: f.halfMade}
+	if err := a.listSegments(); err != nil {
+		return nil, err
+	}
+	if err := a.readFacts(); err != nil {
+		return nil, err
+	}
+	return a, a.scan(true)
+}
+
 // topicID reads which topic the directory is of. A directory without that file and without a byte of records is one whose
 // making was interrupted before it was acknowledged: the hosted entry knows.
 func (f *Found) topicID() (record.TopicID, error) {

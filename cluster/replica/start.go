@@ -165,8 +165,11 @@ func (m *Manager) repair(s *suspect, t *metadata.Topic, rec *metadata.Partition)
 		log, err = m.opt.Dir.Create(t.Name, rec.ID, m.config(t, rec))
 	} else {
 		log, err = s.found.Open(m.config(t, rec), s.judgement)
-		if rotten := errors.Is(err, record.ErrDamaged) || errors.Is(err, record.ErrCorruptBatch); rotten && rec.Leader != metadata.NoNode {
-			log, err = m.replace(s.found, t, rec) // it rotted on since it was inspected; the leader has all of it
+		if rotten(err) { // it rotted on since it was inspected
+			log, err = m.openAgain(s, m.config(t, rec))
+		}
+		if rotten(err) && rec.Leader != metadata.NoNode {
+			log, err = m.replace(s.found, t, rec)
 		}
 	}
 	if err != nil {
@@ -180,6 +183,22 @@ func (m *Manager) repair(s *suspect, t *metadata.Topic, rec *metadata.Partition)
 	m.session.settle(rec.ID)
 	m.opt.Logger.Info("repairing a damaged replica", "topic", t.Name, "partition", rec.ID.Partition, "end", log.EndOffset())
 	return m.adopt(t, rec.ID, log), nil
+}
+
+func rotten(err error) bool {
+	return errors.Is(err, record.ErrDamaged) || errors.Is(err, record.ErrCorruptBatch)
+}
+
+// openAgain opens a damaged log with what is good of it now. It is damaged whatever this look finds.
+func (m *Manager) openAgain(s *suspect, cfg logstore.LogConfig) (*logstore.Log, error) {
+	found, err := s.found.Again()
+	if err != nil {
+		return nil, err
+	}
+	j := found.Judge(logstore.LossyMedia, cfg.Disk)
+	j.Damaged, j.Reason, j.Lossy = true, s.judgement.Reason, s.judgement.Lossy
+	s.found, s.judgement = found, j
+	return found.Open(cfg, j)
 }
 
 // replace gives up a log that cannot even be opened, and makes an empty one in its place.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -260,10 +261,16 @@ func (n *node) tell() {
 	}
 }
 
+var errOffline = errors.New("the log directory is offline")
+
 // tick does what time decides.
 func (n *node) tick() {
 	if n.up() {
 		n.m.Tick()
+		if _, _, offline, _ := n.dir.State(); offline { // what Tick tries again tells nobody
+			n.ioError("tick", errOffline)
+			return
+		}
 		n.tell()
 	}
 }
