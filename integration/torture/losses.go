@@ -1,0 +1,53 @@
+package torture
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"cordwood/integration/history"
+)
+
+// lossLine is the event of an election that may lose records, as the controller's node logs it.
+type lossLine struct {
+	Time      time.Time `json:"time"`
+	Kind      string    `json:"kind"`
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	From      int64     `json:"mayBeGoneFrom"`
+}
+
+const (
+	lossKind    = "DataLossPossible"
+	logLineMost = 1 << 20
+	noEnd       = int64(1) << 62 // what was lost had no end that anybody knows
+)
+
+// readLosses reads what a node told of losses in its log.
+func readLosses(name string, h *history.Header) ([]history.Loss, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, logLineMost)
+	var out []history.Loss
+	for lines.Scan() {
+		var l lossLine
+		if json.Unmarshal(lines.Bytes(), &l) != nil || l.Kind != lossKind {
+			continue // another event, or a stack
+		}
+		for key, k := range h.Keys {
+			if h.Topics[k.Topic].Name == l.Topic && k.Partition == l.Partition {
+				out = append(out, history.Loss{Key: key, From: l.From, To: noEnd, At: l.Time.Sub(h.Began)})
+			}
+		}
+	}
+	return out, lines.Err()
+}
