@@ -17,6 +17,10 @@ type Header struct {
 	Flags   []string  `json:"flags,omitempty"` // to repeat the run
 	Topics  []Topic   `json:"topics"`
 	Keys    []Key     `json:"keys"` // a key of operations is an index into it
+
+	// Transactions says that the groups of sends and polls were transactions. Without, they are only done one after another,
+	// and may see what they sent themselves.
+	Transactions bool `json:"transactions,omitempty"`
 }
 
 // Topic is a topic's settings, on which its verdict depends, and how the clients wrote to it.
@@ -28,6 +32,10 @@ type Topic struct {
 	Durability string `json:"durability"` // memory or disk
 	MinAcks    string `json:"minAcks"`
 	Acks       string `json:"acks"` // of the producers: 0, 1, 2 and so on, or all
+
+	// Repeats says that the producers were not idempotent although they asked for all: a retry may write a record again.
+	// Producers that ask for less than all never are.
+	Repeats bool `json:"repeats,omitempty"`
 }
 
 // Key is one partition.
@@ -112,6 +120,10 @@ type Loss struct {
 	From int64         `json:"from"`
 	To   int64         `json:"to"`
 	At   time.Duration `json:"at"`
+
+	// Media says that disks were lost or damaged, so that it may be true of fsynced records too. Without, a topic of
+	// durability disk may not lose what was acknowledged.
+	Media bool `json:"media,omitempty"`
 }
 
 // Watermark is a high watermark that one client was told.
