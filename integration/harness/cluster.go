@@ -30,9 +30,9 @@ type Options struct {
 	Settings string
 	// RaftSettings and ClusterSettings are extra "key: value" pairs of these sections, such as "session_timeout: 2s".
 	RaftSettings, ClusterSettings []string
-	// Advertise maps an address between nodes to the one that others are told, so that traffic can be led through
-	// proxies: kind is "internal", "raft" or "gossip". Nil leaves all as they are.
-	Advertise func(node int, kind, address string) string
+	// Edges leads what nodes say to each other over proxies that can cut, delay and lose it; nil leaves them alone. It needs
+	// Linux.
+	Edges *EdgeOptions
 	// Host gives the address that a node binds and advertises; nil means 127.0.0.1 for all.
 	Host func(node int) string
 	// Command is put before a node's command line, such as "ip netns exec NAME"; it must replace itself by the node.
@@ -47,6 +47,7 @@ type Options struct {
 // Cluster is a set of nodes on loopback.
 type Cluster struct {
 	Nodes []*Node
+	Edges *Edges // nil without Options.Edges
 }
 
 var configTemplate = template.Must(template.New("config").Parse(`node: { id: {{.ID}}, data_dir: "{{.DataDir}}", boot_id_file: "{{.BootIDFile}}" }
@@ -95,33 +96,61 @@ func New(opt Options) (*Cluster, error) {
 		}
 		c.Nodes = append(c.Nodes, n)
 	}
-	for _, n := range c.Nodes {
-		if err := c.configure(n, opt); err != nil {
-			return nil, err
-		}
+	if err := c.configureAll(opt); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-func (c *Cluster) configure(n *Node, opt Options) error {
+// configureAll opens the roads to all nodes and writes their configurations.
+func (c *Cluster) configureAll(opt Options) error {
+	roads := map[string]string{} // by the address that they lead to
+	if opt.Edges != nil {
+		if _, err := os.Stat(sockets); err != nil {
+			return fmt.Errorf("%w: %w", errNoSockets, err)
+		}
+		o := *opt.Edges
+		if o.Source == nil {
+			o.Source = c.source
+		}
+		c.Edges = NewEdges(o)
+		for _, n := range c.Nodes {
+			for _, address := range []string{n.Internal, n.Raft, n.Gossip} {
+				road, err := c.Edges.Road(n.ID, address)
+				if err != nil {
+					return err
+				}
+				roads[address] = road
+			}
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := c.configure(n, opt, roads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) configure(n *Node, opt Options, roads map[string]string) error {
 	if err := os.MkdirAll(n.Dir, 0o755); err != nil {
 		return err
 	}
-	told := func(id int, kind, address string) string {
-		if opt.Advertise == nil {
-			return address
+	told := func(address string) string {
+		if road, ok := roads[address]; ok {
+			return road
 		}
-		return opt.Advertise(id, kind, address)
+		return address
 	}
 	var join []string
 	for _, m := range c.Nodes {
-		join = append(join, `"`+told(m.ID, "gossip", m.Gossip)+`"`)
+		join = append(join, `"`+told(m.Gossip)+`"`)
 	}
 	var b bytes.Buffer
 	err := configTemplate.Execute(&b, map[string]any{
 		"ID": n.ID, "DataDir": n.DataDir(), "BootIDFile": n.BootIDFile(), "Join": strings.Join(join, ", "),
-		"Internal": n.Internal, "InternalAdvertise": told(n.ID, "internal", n.Internal), "External": n.External,
-		"Raft": n.Raft, "RaftAdvertise": told(n.ID, "raft", n.Raft), "Gossip": n.Gossip, "GossipAdvertise": told(n.ID, "gossip", n.Gossip),
+		"Internal": n.Internal, "InternalAdvertise": told(n.Internal), "External": n.External,
+		"Raft": n.Raft, "RaftAdvertise": told(n.Raft), "Gossip": n.Gossip, "GossipAdvertise": told(n.Gossip),
 		"HTTP": n.HTTP, "Settings": opt.Settings, "RaftSettings": opt.RaftSettings, "ClusterSettings": opt.ClusterSettings,
 		"Production": opt.Production, "Pprof": opt.Pprof,
 	})
@@ -216,8 +245,14 @@ func (c *Cluster) each(f func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Close kills what still runs. Directories stay: their maker removes them.
-func (c *Cluster) Close() error { return c.Kill() }
+// Close kills what still runs and ends the roads between nodes. Directories stay: their maker removes them.
+func (c *Cluster) Close() error {
+	err := c.Kill()
+	if c.Edges != nil {
+		err = errors.Join(err, c.Edges.Close())
+	}
+	return err
+}
 
 // Answering lists the nodes that run and are not paused.
 func (c *Cluster) Answering() []*Node {

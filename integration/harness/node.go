@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,6 +42,8 @@ type Node struct {
 	err    error         // its Wait result; read after exited
 	leash  *os.File      // our end of the pipe whose closing ends the child
 	paused bool          // by Pause, until Resume or the next start
+
+	pid atomic.Int64 // of the process while it runs, for those who cannot wait for a stop under way; else 0
 }
 
 // DataDir is where the node keeps its data.
@@ -98,8 +101,10 @@ func (n *Node) Start() error {
 	}
 	exited := make(chan struct{})
 	n.cmd, n.leash, n.exited, n.paused = cmd, leash, exited, false
+	n.pid.Store(int64(cmd.Process.Pid))
 	go func() {
 		n.err = cmd.Wait()
+		n.pid.Store(0)
 		logs.Close()
 		leash.Close()
 		close(exited)

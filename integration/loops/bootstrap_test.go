@@ -4,7 +4,6 @@ package loops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 
 	"cordwood/integration/harness"
 	"cordwood/integration/workload"
-	"cordwood/logstore/vfs"
 )
 
 // TestOneClusterWhateverOrderAndWhoeverIsWiped starts five nodes in any order, wipes one under way, and then, with all
@@ -56,7 +54,7 @@ func TestOneClusterWhateverOrderAndWhoeverIsWiped(t *testing.T) {
 		mark := markLogs(t, c)
 		require.NoError(t, wiped.Kill())
 		old := b.directoryOf(t, wiped, all)
-		require.NoError(t, wipe(wiped))
+		require.NoError(t, wiped.Wipe())
 		began = time.Now()
 		require.NoError(t, wiped.Start())
 		require.NoError(t, wiped.WaitReady(ctx))
@@ -78,7 +76,7 @@ func TestOneClusterWhateverOrderAndWhoeverIsWiped(t *testing.T) {
 		}
 		mark = markLogs(t, c)
 		for _, n := range first {
-			require.NoError(t, wipe(n))
+			require.NoError(t, n.Wipe())
 			require.NoError(t, n.Start())
 		}
 		b.aloneTheyWait(t, first, mark)
@@ -228,9 +226,4 @@ func (b *bootstrap) clusterIDs(t *testing.T) []string {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// wipe empties a node's directory, as a new disk would.
-func wipe(n *harness.Node) error {
-	return errors.Join(os.RemoveAll(n.DataDir()), os.RemoveAll(vfs.JournalDir(n.DataDir())))
 }

@@ -5,11 +5,8 @@ package loops
 import (
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,43 +31,15 @@ func TestASlowNodeIsNotFenced(t *testing.T) {
 	table := NewTable("slow for", "connections", "bytes late", "datagrams", "dropped", "fences", "controllers", "acknowledged", "verdict")
 	defer table.Print(os.Stdout)
 
-	// What the slow node sends is known by its ports: its datagrams come from its gossip port, and a connection's port is
-	// looked up among its open files.
-	var slow atomic.Pointer[harness.Node]
-	own := map[string]bool{} // the slow node's own addresses
-	gossip := 0
-	d := harness.NewDelay(harness.DelayOptions{Each: slowDelay, Loss: slowLoss, Seed: *seed, Slow: func(network string, port int, target string) bool {
-		n := slow.Load()
-		switch {
-		case own[target]:
-			return true
-		case network == "udp":
-			return port == gossip
+	c := prepare(t, 3, harness.Options{Edges: &harness.EdgeOptions{Seed: *seed}})
+	for _, n := range c.Nodes {
+		if n.ID == slowNode {
+			continue
 		}
-		has, err := n.HasPort(port)
-		return err != nil || has
-	}})
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	roads := map[string]string{}
-	c := prepare(t, 3, harness.Options{Advertise: func(node int, kind, address string) string {
-		if road, ok := roads[address]; ok {
-			return road
+		for _, edge := range [][2]int{{slowNode, n.ID}, {n.ID, slowNode}} {
+			require.NoError(t, c.Edges.Set(edge[0], edge[1], harness.Policy{Delay: slowDelay, Loss: slowLoss}))
 		}
-		road, err := d.Road(address)
-		require.NoError(t, err)
-		roads[address] = road
-		if node == slowNode {
-			own[address] = true
-			if kind == "gossip" {
-				_, port, err := net.SplitHostPort(address)
-				require.NoError(t, err)
-				gossip, err = strconv.Atoi(port)
-				require.NoError(t, err)
-			}
-		}
-		return road
-	}})
-	slow.Store(c.Node(slowNode))
+	}
 	require.NoError(t, c.Start())
 	require.NoError(t, c.WaitReady(t.Context(), 60*time.Second))
 	topic(t, c, "loop", 3)
@@ -96,7 +65,12 @@ func TestASlowNodeIsNotFenced(t *testing.T) {
 	})
 	took := time.Since(began)
 	require.NoError(t, w.Stop(30*time.Second))
-	n := d.Counts()
+	var n harness.EdgeState
+	for _, s := range c.Edges.State() {
+		if s.Delay > 0 {
+			n.Conns, n.Bytes, n.Datagrams, n.Dropped = n.Conns+s.Conns, n.Bytes+s.Bytes, n.Datagrams+s.Datagrams, n.Dropped+s.Dropped
+		}
+	}
 	v := verify(t, c, "loop", file)
 	table.Add(took, n.Conns, n.Bytes, n.Datagrams, n.Dropped, fences, controllers, v.Acknowledged, v.Verdict)
 	require.Zero(t, fences, "nobody is fenced for a slow road")
