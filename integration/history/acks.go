@@ -25,8 +25,11 @@ func copiesAwaited(acks string) (int, error) {
 }
 
 // commits says whether what is acknowledged on the topic is committed: the producers or the topic ask for all, or for a
-// count that is a commit too.
+// count that is a commit too. Producers that ask for nothing get no answer, whatever the topic asks for.
 func (t *Topic) commits() bool {
+	if n, _ := copiesAwaited(t.Acks); n == 0 {
+		return false
+	}
 	quorum := max(t.Replicas/2+1, min(t.MinISR, t.Replicas))
 	for _, acks := range []string{t.Acks, t.MinAcks} {
 		n, _ := copiesAwaited(acks)

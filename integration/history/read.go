@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,11 +118,12 @@ func (r *reader) end(want counts) (*History, error) {
 	if b, _, err := r.next(); !errors.Is(err, ErrCut) {
 		return nil, r.at(fmt.Errorf("%d bytes after the end: %w", len(b), errors.Join(err, errTrailing)))
 	}
-	byEnd := func(a, b Op) int { return int(min(max(a.End-b.End, -1), 1)) }
 	if !slices.IsSortedFunc(r.h.Ops, byEnd) {
 		slices.SortStableFunc(r.h.Ops, byEnd)
 	}
 	return &r.h, nil
 }
+
+func byEnd(a, b Op) int { return cmp.Compare(a.End, b.End) }
 
 var errTrailing = errors.New("nothing may follow it")

@@ -1,0 +1,154 @@
+package history
+
+import "fmt"
+
+// step is where a process is in a key: the last index it sent to or polled from.
+type step struct {
+	index int32
+	op    int32
+}
+
+// reader is the consumer of a process.
+type consumer struct {
+	at         map[int]step // by key, of its last ok poll
+	subscribed bool
+}
+
+// checkPolls judges the order in which each process polled: within each operation, and from one to the next.
+func (c *checker) checkPolls() {
+	all := map[int]*consumer{}
+	keys := len(c.h.Header.Keys)
+	last, seenBy := make([]int32, keys), make([]int32, keys) // of the present operation
+	for k := range seenBy {
+		seenBy[k] = none
+	}
+	for i := range c.h.Ops {
+		op := &c.h.Ops[i]
+		r := all[op.Process]
+		if r == nil {
+			r = &consumer{at: map[int]step{}}
+			all[op.Process] = r
+		}
+		r.move(op)
+		for _, mop := range op.Mops {
+			for _, s := range mop.Poll {
+				l := c.logs[s.Key]
+				slotID, at := l.at(s.Offset, s.Value)
+				if v := &l.values[l.pairs[at].value]; v.writer == int32(i) && c.h.Header.Transactions {
+					c.find(PrecommittedRead, s.Key, "", func() Example { return c.precommitted(i, s) })
+				}
+				to := l.slots[slotID].index
+				if seenBy[s.Key] != int32(i) {
+					if from, ok := r.at[s.Key]; ok && op.Type == OK {
+						c.checkStep(s.Key, from, step{to, int32(i)}, r.subscribed)
+					}
+					seenBy[s.Key] = int32(i)
+				} else if !moved(op, s.Key) {
+					c.checkStep(s.Key, step{last[s.Key], int32(i)}, step{to, int32(i)}, r.subscribed)
+				}
+				last[s.Key] = to
+			}
+		}
+		if op.Type == OK {
+			for _, mop := range op.Mops {
+				for _, s := range mop.Poll {
+					r.at[s.Key] = step{last[s.Key], int32(i)}
+				}
+			}
+		}
+	}
+}
+
+// move forgets the positions that an operation makes the consumer give up.
+func (r *consumer) move(op *Op) {
+	for _, k := range op.Moved {
+		delete(r.at, k)
+	}
+	switch op.F {
+	case Assign, Subscribe:
+		r.subscribed = op.F == Subscribe
+		kept := map[int]step{}
+		for _, k := range op.Keys {
+			if s, ok := r.at[k]; ok {
+				kept[k] = s
+			}
+		}
+		r.at = kept
+	case Crash:
+		*r = consumer{at: map[int]step{}}
+	}
+}
+
+func moved(op *Op, key int) bool {
+	for _, k := range op.Moved {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+// checkStep judges one step of a poll: it must go to the next index.
+func (c *checker) checkStep(k int, from, to step, subscribed bool) {
+	if to.index == from.index+1 {
+		return
+	}
+	within := from.op == to.op
+	kind, rule := IntPollSkip, ""
+	switch back := to.index <= from.index; {
+	case within && back:
+		kind = IntNonmonotonicPoll
+	case !within && back:
+		kind = NonmonotonicPoll
+	case !within:
+		kind = PollSkip
+	}
+	l := c.logs[k]
+	lo, hi := min(from.index, to.index), max(from.index, to.index)
+	switch {
+	case !within && subscribed:
+		rule = ruleSubscribe
+	case to.index > from.index:
+		rule = c.skipped(k, lo+1, hi)
+	default:
+		rule = c.rules.flagged(k, 0, l.offset(lo), l.offset(hi))
+	}
+	c.find(kind, k, rule, func() Example {
+		ops, text := []int{int(from.op), int(to.op)}, ""
+		if within {
+			ops = ops[:1]
+			text = fmt.Sprintf("%s polled offset %d of %s right after offset %d", c.op(ops[0]), l.offset(to.index), c.key(k), l.offset(from.index))
+		} else {
+			text = fmt.Sprintf("%s polled offset %d of %s next after offset %d in operation %d", c.op(int(to.op)), l.offset(to.index), c.key(k), l.offset(from.index), from.op)
+		}
+		if to.index > from.index+1 {
+			text += fmt.Sprintf("; %d known records are between, from offset %d", to.index-from.index-1, l.offset(from.index+1))
+		}
+		return Example{Ops: ops, Offsets: []int64{l.offset(from.index), l.offset(to.index)}, Text: text}
+	})
+}
+
+// skipped gives the rule by which a poll may leave out all indexes of [lo, hi): each is known only by what producers were
+// told, and may be lost, or the cluster told of a loss that reaches from there on.
+func (c *checker) skipped(k int, lo, hi int32) string {
+	l, rule := c.logs[k], ""
+	for i := lo; i < hi; i++ {
+		s := &l.slots[l.order[i]]
+		if rule = c.rules.flagged(k, 0, s.offset); rule != "" {
+			continue
+		}
+		for p := s.pair; p != none; p = l.pairs[p].next {
+			if v := &l.values[l.pairs[p].value]; l.pairs[p].polled || v.writer == none {
+				return ""
+			} else if rule = c.rules.weakly(k, &c.h.Ops[v.writer]); rule == "" {
+				return ""
+			}
+		}
+	}
+	return rule
+}
+
+func (c *checker) precommitted(i int, s Seen) Example {
+	return Example{Ops: []int{i}, Offsets: []int64{s.Offset}, Values: []int64{s.Value}, Text: fmt.Sprintf(
+		"%s polled value %d of %s at offset %d, which it sends itself and had not committed", c.op(i), s.Value, c.key(s.Key), s.Offset)}
+}

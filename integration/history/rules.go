@@ -1,0 +1,105 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// The rules that allow what would else be violations.
+const (
+	ruleFlagged    = "the cluster told that it may have lost this"
+	ruleRepeats    = "producers that are not idempotent may write a record again"
+	ruleGroups     = "writes of one operation are not kept together"
+	ruleSubscribe  = "after a subscription a rebalance may move the position"
+	ruleUnanswered = "acks=0 waits for nothing, and its client was given up"
+	ruleWriteOrder = "writes are not isolated from each other, and their order was inferred"
+)
+
+// deposed bounds how long before a fault and after its end a leader that it deposed may have acknowledged what is lost: by
+// then followers that lag have left the in-sync replicas, sessions have ended and preferred leaders are back.
+const deposed = time.Minute
+
+// rules knows what the settings of each topic allow.
+type rules struct {
+	h      *History
+	weak   []string // by topic: the rule by which it may lose what it acknowledged, while leaders are deposed
+	repeat []bool   // by topic
+	losses [][]Loss // by key
+
+	unanswered []bool       // by topic: its producers wait for nothing
+	crashed    map[int]bool // processes of which a client was given up
+}
+
+func rulesOf(h *History) *rules {
+	r := &rules{h: h, losses: make([][]Loss, len(h.Header.Keys)), crashed: map[int]bool{}}
+	for i := range h.Ops {
+		if h.Ops[i].F == Crash {
+			r.crashed[h.Ops[i].Process] = true
+		}
+	}
+	for i := range h.Header.Topics {
+		t := &h.Header.Topics[i]
+		weak := ""
+		if !t.commits() {
+			weak = fmt.Sprintf("acks=%s may lose what it acknowledged when a fault deposes a leader", t.Acks)
+		}
+		r.weak = append(r.weak, weak)
+		r.repeat = append(r.repeat, t.repeats())
+		n, _ := copiesAwaited(t.Acks)
+		r.unanswered = append(r.unanswered, n == 0)
+	}
+	for _, l := range h.Losses {
+		if t := &h.Header.Topics[h.Header.Keys[l.Key].Topic]; t.Durability == "memory" || l.Media {
+			r.losses[l.Key] = append(r.losses[l.Key], l)
+		}
+	}
+	return r
+}
+
+// weakly gives the rule by which a record that op sent to the key may be lost with the leader that acknowledged it.
+func (r *rules) weakly(key int, op *Op) string {
+	weak := r.weak[r.h.Header.Keys[key].Topic]
+	if weak == "" {
+		return ""
+	}
+	for i := range r.h.Faults {
+		f := &r.h.Faults[i]
+		never := f.End < f.Start || f.End == 0
+		if f.Start <= op.End+deposed && (never || f.End+deposed >= op.Start) {
+			return weak
+		}
+	}
+	if r.crashed[op.Process] && r.unanswered[r.h.Header.Keys[key].Topic] {
+		return ruleUnanswered
+	}
+	return ""
+}
+
+// flagged gives the rule by which what was at one of the offsets until since may be lost. Without a record that was sent
+// since is 0.
+func (r *rules) flagged(key int, since time.Duration, offsets ...int64) string {
+	for _, l := range r.losses[key] {
+		for _, o := range offsets {
+			if l.From <= o && o < l.To && since <= l.At {
+				return ruleFlagged
+			}
+		}
+	}
+	return ""
+}
+
+// lose gives the rule by which a record that op sent, and that was at the offsets, may be lost.
+func (r *rules) lose(key int, op *Op, offsets ...int64) string {
+	if rule := r.weakly(key, op); rule != "" {
+		return rule
+	}
+	return r.flagged(key, op.Start, offsets...)
+}
+
+// twice gives the rule by which a record may be at all of the offsets.
+func (r *rules) twice(key int, offsets ...int64) string {
+	if r.repeat[r.h.Header.Keys[key].Topic] {
+		return ruleRepeats
+	}
+	return r.flagged(key, 0, offsets...)
+}

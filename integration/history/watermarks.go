@@ -1,0 +1,56 @@
+package history
+
+import "fmt"
+
+// checkWatermarks judges what each client was told, in the order it was told: a high watermark never goes back.
+func (c *checker) checkWatermarks() {
+	type place struct{ process, key int }
+	highest := map[place]*Watermark{}
+	top := make([]*Watermark, len(c.h.Header.Keys)) // of any process
+	for i := range c.h.Watermarks {
+		w := &c.h.Watermarks[i]
+		before := highest[place{w.Process, w.Key}]
+		if before != nil && w.High < before.High {
+			c.find(WatermarkBack, w.Key, c.rules.flagged(w.Key, 0, w.High, before.High-1), func() Example {
+				return Example{Offsets: []int64{before.High, w.High}, Nodes: nodes(before.Node, w.Node), Text: fmt.Sprintf(
+					"process %d was told a high watermark of %d of %s in leader epoch %d, %s after one of %d in epoch %d",
+					w.Process, w.High, c.key(w.Key), w.Epoch, w.At-before.At, before.High, before.Epoch)}
+			})
+		}
+		if before == nil || w.High >= before.High {
+			highest[place{w.Process, w.Key}] = w
+		}
+		if t := top[w.Key]; t == nil || w.High > t.High {
+			top[w.Key] = w
+		}
+	}
+	for k, w := range top {
+		if w == nil {
+			continue
+		}
+		high, copies := int64(0), 0
+		for _, cp := range c.h.Copies {
+			if cp.Key == k {
+				high, copies = max(high, cp.High), copies+1
+			}
+		}
+		if copies > 0 && high < w.High {
+			c.find(WatermarkBack, k, c.rules.flagged(k, 0, high, w.High-1), func() Example {
+				return Example{Offsets: []int64{w.High, high}, Nodes: nodes(w.Node), Text: fmt.Sprintf(
+					"process %d was told a high watermark of %d of %s in leader epoch %d, but at the end no copy has one above %d",
+					w.Process, w.High, c.key(k), w.Epoch, high)}
+			})
+		}
+	}
+}
+
+// nodes are those that are known.
+func nodes(list ...int) []int {
+	var known []int
+	for _, n := range list {
+		if n > 0 {
+			known = append(known, n)
+		}
+	}
+	return known
+}
