@@ -48,6 +48,7 @@ type Options struct {
 type Cluster struct {
 	Nodes []*Node
 	Edges *Edges // nil without Options.Edges
+	Dev   bool   // nodes run in dev_mode: power can be lost, disks can be given rules
 }
 
 var configTemplate = template.Must(template.New("config").Parse(`node: { id: {{.ID}}, data_dir: "{{.DataDir}}", boot_id_file: "{{.BootIDFile}}" }
@@ -73,7 +74,7 @@ func New(opt Options) (*Cluster, error) {
 	if opt.Nodes < 1 || opt.Nodes > 32 {
 		return nil, fmt.Errorf("a cluster of %d nodes: want 1 to 32", opt.Nodes)
 	}
-	c := &Cluster{}
+	c := &Cluster{Dev: !opt.Production}
 	ports, err := freePorts(opt.Nodes * 5)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,200 @@
+package nemesis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// changes is a Check for faults that ask the cluster to change.
+func (b *base) changes() error {
+	if b.s.c.Changes() == nil {
+		return fmt.Errorf("%w: %s needs a cluster that can be asked to change", ErrCannot, b.kind.Name)
+	}
+	return nil
+}
+
+// tested gives the partitions of a view that are tested and of which ok holds.
+func (s *Site) tested(v View, ok func(Partition) bool) (ps []Partition) {
+	for _, p := range v.Partitions {
+		if (slices.Contains(s.opt.Topics, p.Topic) || len(s.opt.Topics) == 0 && !p.Internal) && ok(p) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// partition waits until what is asked for holds of one partition.
+func (s *Site) partition(ctx context.Context, topic string, id int32, ok func(Partition) error) error {
+	return eventually(ctx, func() error {
+		v, err := s.c.View(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(v.Partitions, func(p Partition) bool { return p.Topic == topic && p.ID == id })
+		if i < 0 {
+			return fmt.Errorf("%s/%d is not known", topic, id)
+		}
+		return ok(v.Partitions[i])
+	})
+}
+
+// elect moves leaderships to other replicas that are in sync. There is nothing to undo: any of them may lead.
+type elect struct{ base }
+
+func (e *elect) Check() error { return e.changes() }
+
+func (e *elect) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
+	v, err := e.s.c.View(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	movable := e.s.tested(v, func(p Partition) bool { return p.Leader >= 0 && len(p.ISR) > 1 })
+	if len(movable) == 0 {
+		return nil, "", fmt.Errorf("%w: no tested partition has another replica in sync", ErrCannot)
+	}
+	what := "moved leaderships:"
+	var ids []int
+	done := 0
+	var last error
+	for _, i := range rng.Perm(len(movable))[:1+rng.IntN(len(movable))] {
+		p := movable[i]
+		to := oneOf(rng, without(p.ISR, p.Leader))
+		if err := e.s.c.Changes().Elect(ctx, p.Topic, p.ID, to); err != nil {
+			last = err // it may be out of sync by now, or the controller be replaced: others may still move
+			continue
+		}
+		done++
+		what += fmt.Sprintf(" %s/%d from %d to %d", p.Topic, p.ID, p.Leader, to)
+		if !slices.Contains(ids, to) {
+			ids = append(ids, to)
+		}
+	}
+	slices.Sort(ids)
+	if done > 0 {
+		last = nil
+	}
+	return ids, what, last
+}
+
+// reassign moves one replica to a node that has none of its partition, and back.
+type reassign struct{ base }
+
+func (r *reassign) Check() error {
+	if err := r.changes(); err != nil {
+		return err
+	}
+	return r.least(4)
+}
+
+func (r *reassign) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
+	nodes := r.s.c.Nodes()
+	v, err := r.s.c.View(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	movable := r.s.tested(v, func(p Partition) bool { return !p.Changing && len(p.Replicas) < len(nodes) })
+	if len(movable) == 0 {
+		return nil, "", fmt.Errorf("%w: every tested partition has a replica on every node, or is being changed", ErrCannot)
+	}
+	p := oneOf(rng, movable)
+	from, to := oneOf(rng, p.Replicas), oneOf(rng, without(nodes, p.Replicas...))
+	there := slices.Clone(p.Replicas)
+	there[slices.Index(there, from)] = to
+	what := fmt.Sprintf("moved a replica of %s/%d from node %d to node %d", p.Topic, p.ID, from, to)
+	r.later(fmt.Sprintf("move %s/%d back to %v", p.Topic, p.ID, p.Replicas), func(ctx context.Context) error { return r.move(ctx, p, p.Replicas) })
+	return []int{from, to}, what, eventually(ctx, func() error { return r.s.c.Changes().Move(ctx, p.Topic, p.ID, there) })
+}
+
+// move asks until the partition has these replicas. A move that is under way is replaced.
+func (r *reassign) move(ctx context.Context, p Partition, replicas []int) error {
+	asked := false
+	return r.s.partition(ctx, p.Topic, p.ID, func(now Partition) error {
+		if !now.Changing && slices.Equal(now.Replicas, replicas) {
+			return nil
+		}
+		if !asked {
+			if err := r.s.c.Changes().Move(ctx, p.Topic, p.ID, replicas); err != nil {
+				return err
+			}
+			asked = true
+		}
+		return fmt.Errorf("%s/%d has replicas %v", p.Topic, p.ID, now.Replicas)
+	})
+}
+
+// commitRule is the setting that says when a record is committed.
+const commitRule = "commit.rule"
+
+// rule changes the commit rule of a topic, and back.
+type rule struct{ base }
+
+func (r *rule) Check() error { return r.changes() }
+
+func (r *rule) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
+	v, err := r.s.c.View(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	all := r.s.tested(v, func(p Partition) bool { return p.Rule != "" && !p.Changing && p.ID == 0 && len(p.Replicas) > 2 })
+	if len(all) == 0 {
+		return nil, "", fmt.Errorf("%w: no tested topic has a commit rule that could be another one", ErrCannot)
+	}
+	p := oneOf(rng, all)
+	other := map[string]string{"isr": "quorum", "quorum": "isr"}[p.Rule]
+	what := fmt.Sprintf("changed the commit rule of %s from %s to %s", p.Topic, p.Rule, other)
+	r.later(fmt.Sprintf("change the commit rule of %s back to %s", p.Topic, p.Rule), func(ctx context.Context) error { return r.change(ctx, p.Topic, p.Rule) })
+	return nil, what, eventually(ctx, func() error { return r.s.c.Changes().SetConfig(ctx, p.Topic, commitRule, other) })
+}
+
+// change asks until all partitions of a topic have the rule.
+func (r *rule) change(ctx context.Context, topic, to string) error {
+	asked := false
+	return eventually(ctx, func() error {
+		v, err := r.s.c.View(ctx)
+		if err != nil {
+			return err
+		}
+		is := func(p Partition) bool { return p.Topic != topic || p.Rule == to && !p.Changing }
+		if asked && !slices.ContainsFunc(v.Partitions, func(p Partition) bool { return !is(p) }) {
+			return nil
+		}
+		if err := r.s.c.Changes().SetConfig(ctx, topic, commitRule, to); err != nil {
+			return err
+		}
+		asked = true
+		return fmt.Errorf("%s has another commit rule than %s still", topic, to)
+	})
+}
+
+// wipe gives one node an empty disk, with which it joins again.
+type wipe struct{ base }
+
+func (w *wipe) Check() error {
+	if err := w.disks(); err != nil {
+		return err
+	}
+	return w.least(3)
+}
+
+func (w *wipe) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
+	ids, err := w.s.takeToHurt(ctx, w.kind.Name, rng, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	what := "wiped " + named(ids)
+	w.up(ids)
+	for _, id := range ids {
+		if err := w.s.c.Kill(ctx, id); err != nil {
+			return ids, what, err
+		}
+		if err := w.s.c.Disks().Wipe(ctx, id); err != nil {
+			return ids, what, err
+		}
+		if err := w.s.c.Start(ctx, id); err != nil {
+			return ids, what, err
+		}
+	}
+	return ids, what, nil
+}

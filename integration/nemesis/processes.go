@@ -1,0 +1,226 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cordwood/integration/harness"
+	"cordwood/logstore/vfs"
+)
+
+// stopWithin bounds an orderly stop.
+const stopWithin = 30 * time.Second
+
+// Processes are the nodes of a harness.Cluster: child processes of this one.
+type Processes struct {
+	c      *harness.Cluster
+	voters int // of the metadata, as many as there were once; 0: not asked yet
+}
+
+var (
+	_ Cluster = (*Processes)(nil)
+	_ Edges   = (*harness.Edges)(nil)
+	_ Disks   = disks{}
+)
+
+// NewProcesses makes a Cluster of one that runs.
+func NewProcesses(c *harness.Cluster) *Processes { return &Processes{c: c} }
+
+// Nodes implements Cluster.
+func (p *Processes) Nodes() (ids []int) {
+	for _, n := range p.c.Nodes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+func (p *Processes) node(id int) (*harness.Node, error) {
+	if n := p.c.Node(id); n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("there is no node %d", id)
+}
+
+// Running implements Cluster.
+func (p *Processes) Running(id int) bool {
+	n := p.c.Node(id)
+	return n != nil && n.Running()
+}
+
+// Kill implements Cluster.
+func (p *Processes) Kill(_ context.Context, id int) error {
+	n, err := p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.Kill()
+}
+
+// Start implements Cluster.
+func (p *Processes) Start(_ context.Context, id int) error {
+	n, err := p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.Start()
+}
+
+// Stop implements Cluster.
+func (p *Processes) Stop(ctx context.Context, id int) error {
+	n, err := p.node(id)
+	if err != nil {
+		return err
+	}
+	limit := stopWithin
+	if d, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(d))
+	}
+	return n.Stop(limit)
+}
+
+// Pause implements Cluster.
+func (p *Processes) Pause(_ context.Context, id int) error {
+	n, err := p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.Pause()
+}
+
+// Resume implements Cluster.
+func (p *Processes) Resume(_ context.Context, id int) error {
+	n, err := p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.Resume()
+}
+
+// WaitReady implements Cluster.
+func (p *Processes) WaitReady(ctx context.Context, id int) error {
+	n, err := p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.WaitReady(ctx)
+}
+
+// View implements Cluster.
+func (p *Processes) View(ctx context.Context) (View, error) {
+	err := errors.New("no node runs")
+	for _, n := range p.c.Answering() {
+		var v View
+		if v, err = Look(ctx, n.External); err == nil {
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return View{}, err
+}
+
+// Settled implements Cluster. Every node is asked: one of them knows what is newest.
+func (p *Processes) Settled(ctx context.Context) error {
+	return eventually(ctx, func() error {
+		for _, n := range p.c.Nodes {
+			v, err := Look(ctx, n.External)
+			if err == nil {
+				err = p.unsettled(v)
+			}
+			if err != nil {
+				return fmt.Errorf("node %d: %w", n.ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (p *Processes) unsettled(v View) error {
+	if err := v.Unsettled(p.Nodes()); err != nil {
+		return err
+	}
+	// A wiped node gets its vote back when it has caught up.
+	if n := len(v.voters()); n < p.voters {
+		return fmt.Errorf("%d of %d nodes vote on the metadata", n, p.voters)
+	} else if n > p.voters {
+		p.voters = n
+	}
+	return nil
+}
+
+// Edges implements Cluster.
+func (p *Processes) Edges() Edges {
+	if p.c.Edges == nil {
+		return nil
+	}
+	return p.c.Edges
+}
+
+// Disks implements Cluster.
+func (p *Processes) Disks() Disks {
+	if !p.c.Dev {
+		return nil
+	}
+	return disks{p}
+}
+
+// Changes implements Cluster.
+func (p *Processes) Changes() Changes {
+	return Ask{Seeds: func() (seeds []string) {
+		for _, n := range p.c.Answering() {
+			seeds = append(seeds, n.External)
+		}
+		if len(seeds) == 0 {
+			return p.c.Bootstrap()
+		}
+		return seeds
+	}}
+}
+
+type disks struct{ p *Processes }
+
+// LosePower implements Disks.
+func (d disks) LosePower(_ context.Context, id int, mode vfs.CrashMode, seed uint64) (string, error) {
+	n, err := d.p.node(id)
+	if err != nil {
+		return "", err
+	}
+	lost, err := n.LosePower(mode, seed)
+	if err != nil {
+		return "", err
+	}
+	bytes, holes := int64(0), 0
+	for _, c := range lost.Cut {
+		bytes, holes = bytes+c.From-c.To, holes+c.Holes
+	}
+	return fmt.Sprintf("node %d lost %d bytes of %d files and %d sectors, and %d changes of its directories were undone", id, bytes, len(lost.Cut), holes, len(lost.Undone)), nil
+}
+
+// SetRules implements Disks.
+func (d disks) SetRules(_ context.Context, id int, rules ...vfs.Rule) error {
+	n, err := d.p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.SetRules(rules...)
+}
+
+// DataDir implements Disks.
+func (d disks) DataDir(id int) string {
+	if n := d.p.c.Node(id); n != nil {
+		return n.DataDir()
+	}
+	return ""
+}
+
+// Wipe implements Disks.
+func (d disks) Wipe(_ context.Context, id int) error {
+	n, err := d.p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.Wipe()
+}
