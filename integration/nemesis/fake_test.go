@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -262,7 +263,8 @@ func (f *fake) DataDir(id int) string {
 	dir := filepath.Join(f.dir, fmt.Sprint(id))
 	for _, p := range f.parts {
 		if slices.Contains(p.Replicas, id) {
-			logFile(f.t, filepath.Join(dir, fmt.Sprintf("%s-%d", p.Topic, p.ID)), 5)
+			log := logFile(f.t, filepath.Join(dir, fmt.Sprintf("%s-%d", p.Topic, p.ID)), 5)
+			require.NoError(f.t, os.WriteFile(strings.TrimSuffix(log, "log")+"index", make([]byte, 80), 0o644))
 		}
 	}
 	return dir

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // changes is a Check for faults that ask the cluster to change.
@@ -25,18 +26,22 @@ func (s *Site) tested(v View, ok func(Partition) bool) (ps []Partition) {
 	return ps
 }
 
-// partition waits until what is asked for holds of one partition.
-func (s *Site) partition(ctx context.Context, topic string, id int32, ok func(Partition) error) error {
+// until waits until ok holds of all partitions of a topic.
+func (s *Site) until(ctx context.Context, topic string, ok func(Partition) error) error {
 	return eventually(ctx, func() error {
 		v, err := s.c.View(ctx)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(v.Partitions, func(p Partition) bool { return p.Topic == topic && p.ID == id })
-		if i < 0 {
-			return fmt.Errorf("%s/%d is not known", topic, id)
+		for _, p := range v.Partitions {
+			if p.Topic != topic {
+				continue
+			}
+			if err := ok(p); err != nil {
+				return err
+			}
 		}
-		return ok(v.Partitions[i])
+		return nil
 	})
 }
 
@@ -46,7 +51,7 @@ type elect struct{ base }
 func (e *elect) Check() error { return e.changes() }
 
 func (e *elect) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	v, err := e.s.c.View(ctx)
+	v, err := e.s.view(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -54,28 +59,34 @@ func (e *elect) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error
 	if len(movable) == 0 {
 		return nil, "", fmt.Errorf("%w: no tested partition has another replica in sync", ErrCannot)
 	}
-	what := "moved leaderships:"
 	var ids []int
-	done := 0
-	var last error
+	var moved []string
 	for _, i := range rng.Perm(len(movable))[:1+rng.IntN(len(movable))] {
 		p := movable[i]
 		to := oneOf(rng, without(p.ISR, p.Leader))
-		if err := e.s.c.Changes().Elect(ctx, p.Topic, p.ID, to); err != nil {
-			last = err // it may be out of sync by now, or the controller be replaced: others may still move
-			continue
+		if err = e.s.c.Changes().Elect(ctx, p.Topic, p.ID, to); err != nil {
+			continue // it may be out of sync by now, or the controller be replaced: others may still move
 		}
-		done++
-		what += fmt.Sprintf(" %s/%d from %d to %d", p.Topic, p.ID, p.Leader, to)
+		moved = append(moved, fmt.Sprintf("%s/%d from node %d to node %d", p.Topic, p.ID, p.Leader, to))
 		if !slices.Contains(ids, to) {
 			ids = append(ids, to)
 		}
 	}
-	slices.Sort(ids)
-	if done > 0 {
-		last = nil
+	if len(moved) == 0 {
+		return nil, "", fmt.Errorf("%w: nobody could be elected: %w", ErrCannot, err)
 	}
-	return ids, what, last
+	slices.Sort(ids)
+	return ids, "moved the leaderships of " + strings.Join(moved, ", "), nil
+}
+
+// accepted asks until the cluster takes a change, for a few sessions: another fault may leave it without a controller.
+func (b *base) accepted(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*b.s.opt.Session)
+	defer cancel()
+	if err := eventually(ctx, func() error { return ask(ctx) }); err != nil {
+		return fmt.Errorf("%w: the change is not accepted: %w", ErrCannot, err)
+	}
+	return nil
 }
 
 // reassign moves one replica to a node that has none of its partition, and back.
@@ -90,7 +101,7 @@ func (r *reassign) Check() error {
 
 func (r *reassign) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
 	nodes := r.s.c.Nodes()
-	v, err := r.s.c.View(ctx)
+	v, err := r.s.view(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -104,23 +115,22 @@ func (r *reassign) Start(ctx context.Context, rng *rand.Rand) ([]int, string, er
 	there[slices.Index(there, from)] = to
 	what := fmt.Sprintf("moved a replica of %s/%d from node %d to node %d", p.Topic, p.ID, from, to)
 	r.later(fmt.Sprintf("move %s/%d back to %v", p.Topic, p.ID, p.Replicas), func(ctx context.Context) error { return r.move(ctx, p, p.Replicas) })
-	return []int{from, to}, what, eventually(ctx, func() error { return r.s.c.Changes().Move(ctx, p.Topic, p.ID, there) })
+	if err := r.accepted(ctx, func(ctx context.Context) error { return r.s.c.Changes().Move(ctx, p.Topic, p.ID, there) }); err != nil {
+		return nil, what, err
+	}
+	return []int{from, to}, what, nil
 }
 
-// move asks until the partition has these replicas. A move that is under way is replaced.
+// move gives a partition these replicas and waits until it has them alone. A move that is under way is replaced.
 func (r *reassign) move(ctx context.Context, p Partition, replicas []int) error {
-	asked := false
-	return r.s.partition(ctx, p.Topic, p.ID, func(now Partition) error {
-		if !now.Changing && slices.Equal(now.Replicas, replicas) {
-			return nil
+	if err := r.s.c.Changes().Move(ctx, p.Topic, p.ID, replicas); err != nil {
+		return err
+	}
+	return r.s.until(ctx, p.Topic, func(now Partition) error {
+		if now.ID == p.ID && (now.Changing || !slices.Equal(now.Replicas, replicas)) {
+			return fmt.Errorf("%s/%d has replicas %v still", p.Topic, p.ID, now.Replicas)
 		}
-		if !asked {
-			if err := r.s.c.Changes().Move(ctx, p.Topic, p.ID, replicas); err != nil {
-				return err
-			}
-			asked = true
-		}
-		return fmt.Errorf("%s/%d has replicas %v", p.Topic, p.ID, now.Replicas)
+		return nil
 	})
 }
 
@@ -133,38 +143,35 @@ type rule struct{ base }
 func (r *rule) Check() error { return r.changes() }
 
 func (r *rule) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	v, err := r.s.c.View(ctx)
+	v, err := r.s.view(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	all := r.s.tested(v, func(p Partition) bool { return p.Rule != "" && !p.Changing && p.ID == 0 && len(p.Replicas) > 2 })
+	all := r.s.tested(v, func(p Partition) bool {
+		return otherRule[p.Rule] != "" && !p.Changing && p.ID == 0 && len(p.Replicas) > 2
+	})
 	if len(all) == 0 {
 		return nil, "", fmt.Errorf("%w: no tested topic has a commit rule that could be another one", ErrCannot)
 	}
 	p := oneOf(rng, all)
-	other := map[string]string{"isr": "quorum", "quorum": "isr"}[p.Rule]
-	what := fmt.Sprintf("changed the commit rule of %s from %s to %s", p.Topic, p.Rule, other)
+	to := otherRule[p.Rule]
+	what := fmt.Sprintf("changed the commit rule of %s from %s to %s", p.Topic, p.Rule, to)
 	r.later(fmt.Sprintf("change the commit rule of %s back to %s", p.Topic, p.Rule), func(ctx context.Context) error { return r.change(ctx, p.Topic, p.Rule) })
-	return nil, what, eventually(ctx, func() error { return r.s.c.Changes().SetConfig(ctx, p.Topic, commitRule, other) })
+	return nil, what, r.accepted(ctx, func(ctx context.Context) error { return r.s.c.Changes().SetConfig(ctx, p.Topic, commitRule, to) })
 }
 
-// change asks until all partitions of a topic have the rule.
+var otherRule = map[string]string{"isr": "quorum", "quorum": "isr"}
+
+// change gives a topic a commit rule and waits until all its partitions have it.
 func (r *rule) change(ctx context.Context, topic, to string) error {
-	asked := false
-	return eventually(ctx, func() error {
-		v, err := r.s.c.View(ctx)
-		if err != nil {
-			return err
+	if err := r.s.c.Changes().SetConfig(ctx, topic, commitRule, to); err != nil {
+		return err
+	}
+	return r.s.until(ctx, topic, func(p Partition) error {
+		if p.Rule != to || p.Changing {
+			return fmt.Errorf("%s/%d commits by %s still", topic, p.ID, p.Rule)
 		}
-		is := func(p Partition) bool { return p.Topic != topic || p.Rule == to && !p.Changing }
-		if asked && !slices.ContainsFunc(v.Partitions, func(p Partition) bool { return !is(p) }) {
-			return nil
-		}
-		if err := r.s.c.Changes().SetConfig(ctx, topic, commitRule, to); err != nil {
-			return err
-		}
-		asked = true
-		return fmt.Errorf("%s has another commit rule than %s still", topic, to)
+		return nil
 	})
 }
 

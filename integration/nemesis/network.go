@@ -136,7 +136,7 @@ func planOneWay(_ context.Context, rng *rand.Rand, s *Site) (plan, error) {
 }
 
 func planPrimaries(ctx context.Context, _ *rand.Rand, s *Site) (plan, error) {
-	v, err := s.c.View(ctx)
+	v, err := s.view(ctx)
 	if err != nil {
 		return plan{}, err
 	}
@@ -149,7 +149,7 @@ func planPrimaries(ctx context.Context, _ *rand.Rand, s *Site) (plan, error) {
 }
 
 func planUncontrolled(ctx context.Context, rng *rand.Rand, s *Site) (plan, error) {
-	v, err := s.c.View(ctx)
+	v, err := s.view(ctx)
 	if err != nil {
 		return plan{}, err
 	}

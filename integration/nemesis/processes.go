@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"cordwood/integration/harness"
@@ -107,20 +108,40 @@ func (p *Processes) WaitReady(ctx context.Context, id int) error {
 	return n.WaitReady(ctx)
 }
 
-// View implements Cluster.
+// View implements Cluster. A node that is cut off tells of a moment long ago: the one that most take for the controller is
+// believed, and where it does not answer, one of these.
 func (p *Processes) View(ctx context.Context) (View, error) {
-	err := errors.New("no node runs")
-	for _, n := range p.c.Answering() {
-		var v View
-		if v, err = Look(ctx, n.External); err == nil {
-			return v, nil
-		}
-		if ctx.Err() != nil {
-			break
+	nodes := p.c.Answering()
+	views, errs := make([]View, len(nodes)), make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { views[i], errs[i] = Look(ctx, n.External) })
+	}
+	all.Wait()
+	claims := map[int]int{}
+	for i := range views {
+		if errs[i] == nil && views[i].Controller >= 0 {
+			claims[views[i].Controller]++
 		}
 	}
-	return View{}, err
+	best := -1
+	better := func(i int) bool {
+		a, b := claims[views[i].Controller], claims[views[best].Controller]
+		return a > b || a == b && views[i].Controller == nodes[i].ID
+	}
+	for i := range views {
+		if errs[i] == nil && (best < 0 || better(i)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return View{}, errors.Join(append(errs, errNobody)...)
+	}
+	return views[best], nil
 }
+
+// errNobody is a cluster of which no node answers.
+var errNobody = errors.New("no node answers")
 
 // Settled implements Cluster. Every node is asked: one of them knows what is newest.
 func (p *Processes) Settled(ctx context.Context) error {

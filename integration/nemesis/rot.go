@@ -24,7 +24,7 @@ type bitFlip struct{ base }
 func (f *bitFlip) Check() error { return f.disks() }
 
 func (f *bitFlip) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	return f.spoil(ctx, rng, "flipped %d bits in logs of %s", f.s.c.Kill, flip)
+	return f.spoil(ctx, rng, spoiling{"flipped %d bits in logs of %s", f.s.c.Kill, f.s.newestSegments, flip})
 }
 
 // truncation cuts the newest segments of nodes that ended in an orderly way, so that they know what they had, and starts
@@ -34,29 +34,47 @@ type truncation struct{ base }
 func (t *truncation) Check() error { return t.disks() }
 
 func (t *truncation) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	return t.spoil(ctx, rng, "cut %d bytes off the ends of logs of %s", t.s.c.Stop, cut)
+	return t.spoil(ctx, rng, spoiling{"cut %d bytes off the ends of logs of %s", t.s.c.Stop, t.s.newestSegments, cut})
 }
 
-// spoil ends a minority, does something to the newest segments of some of its logs, and starts it again.
-func (b *base) spoil(ctx context.Context, rng *rand.Rand, what string, end func(context.Context, int) error, do func(*rand.Rand, string) (int, error)) ([]int, string, error) {
+// indexRot flips bits in index files of nodes that were killed, fills them with zeros or removes them, and starts the nodes
+// again.
+type indexRot struct{ base }
+
+func (x *indexRot) Check() error { return x.disks() }
+
+func (x *indexRot) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
+	return x.spoil(ctx, rng, spoiling{"spoiled %d index files of %s", x.s.c.Kill, x.s.indexes, spoilIndex})
+}
+
+// spoiling is what is done to files of nodes that are down.
+type spoiling struct {
+	what  string // of a number and nodes
+	end   func(ctx context.Context, node int) error
+	files func(node int) ([]string, error)
+	do    func(rng *rand.Rand, file string) (n int, err error)
+}
+
+// spoil ends a minority, does something to some of its files, and starts it again.
+func (b *base) spoil(ctx context.Context, rng *rand.Rand, w spoiling) ([]int, string, error) {
 	nodes := b.s.c.Nodes()
 	ids, err := b.s.takeToHurt(ctx, b.kind.Name, rng, 1+rng.IntN(max(1, (len(nodes)-1)/2)))
 	if err != nil {
 		return nil, "", err
 	}
 	b.up(ids)
-	if err := each(ids, func(id int) error { return end(ctx, id) }); err != nil {
+	if err := each(ids, func(id int) error { return w.end(ctx, id) }); err != nil {
 		return ids, "", err
 	}
 	n := 0
 	for _, id := range ids {
-		logs, err := b.s.newestSegments(id)
+		files, err := w.files(id)
 		if err != nil {
 			return ids, "", err
 		}
 		some := 1 + rng.IntN(3)
-		for _, i := range rng.Perm(len(logs)) {
-			k, err := do(rng, logs[i])
+		for _, i := range rng.Perm(len(files)) {
+			k, err := w.do(rng, files[i])
 			if err != nil {
 				return ids, "", err
 			}
@@ -69,9 +87,9 @@ func (b *base) spoil(ctx context.Context, rng *rand.Rand, what string, end func(
 			}
 		}
 	}
-	what = fmt.Sprintf(what, n, named(ids))
+	what := fmt.Sprintf(w.what, n, named(ids))
 	if n == 0 {
-		return ids, what, fmt.Errorf("%w: their logs hold too little", ErrCannot)
+		return ids, what, fmt.Errorf("%w: their files hold too little", ErrCannot)
 	}
 	if err := each(ids, func(id int) error { return b.s.c.Start(ctx, id) }); err != nil {
 		return ids, what, err
@@ -80,7 +98,23 @@ func (b *base) spoil(ctx context.Context, rng *rand.Rand, what string, end func(
 }
 
 // newestSegments lists the last segment of each log of a tested topic that a node has, by name.
-func (s *Site) newestSegments(id int) (names []string, err error) {
+func (s *Site) newestSegments(id int) ([]string, error) {
+	return s.files(id, func(dir string) ([]string, error) {
+		logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+		if len(logs) > 1 {
+			logs = []string{slices.Max(logs)}
+		}
+		return logs, err
+	})
+}
+
+// indexes lists the index files of all logs of tested topics that a node has, by name.
+func (s *Site) indexes(id int) ([]string, error) {
+	return s.files(id, func(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "*index")) })
+}
+
+// files lists files of the logs of tested topics that a node has.
+func (s *Site) files(id int, in func(dir string) ([]string, error)) (names []string, err error) {
 	root := s.c.Disks().DataDir(id)
 	dirs, err := os.ReadDir(root)
 	if err != nil {
@@ -91,13 +125,11 @@ func (s *Site) newestSegments(id int) (names []string, err error) {
 		if !ok || len(s.opt.Topics) > 0 && !slices.Contains(s.opt.Topics, topic) || len(s.opt.Topics) == 0 && strings.HasPrefix(topic, "__") {
 			continue
 		}
-		logs, err := filepath.Glob(filepath.Join(root, d.Name(), "*.log"))
+		more, err := in(filepath.Join(root, d.Name()))
 		if err != nil {
 			return nil, err
 		}
-		if len(logs) > 0 {
-			names = append(names, slices.Max(logs))
-		}
+		names = append(names, more...)
 	}
 	return names, nil
 }
@@ -160,4 +192,23 @@ func cut(rng *rand.Rand, name string) (int, error) {
 	}
 	n := 1 + rng.Int64N(most)
 	return int(n), os.Truncate(name, info.Size()-n)
+}
+
+// spoilIndex removes an index file, fills it with zeros or flips one of its bits.
+func spoilIndex(rng *rand.Rand, name string) (int, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	switch way := rng.IntN(3); {
+	case way == 0:
+		return 1, os.Remove(name)
+	case len(b) == 0:
+		return 0, nil
+	case way == 1:
+		clear(b)
+	default:
+		b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+	}
+	return 1, os.WriteFile(name, b, 0o644)
 }

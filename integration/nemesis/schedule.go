@@ -187,7 +187,7 @@ func (s *Schedule) start(ctx context.Context, n Nemesis) (running, bool) {
 		return r, true
 	}
 	r.f.Failed = fmt.Sprintf("start: %v", err)
-	if errors.Is(err, ErrCannot) && len(nodes) == 0 && n.Heal(ctx) == nil {
+	if errors.Is(err, ErrCannot) && len(nodes) == 0 && s.mend(ctx, n) == nil {
 		return r, false // nothing was done: there is nothing to tell
 	}
 	_ = s.end(ctx, []running{r}) // Run tries again, and tells

@@ -79,6 +79,15 @@ func (s *Site) Settle(ctx context.Context) error {
 	return nil
 }
 
+// view is how things are, for a fault that is about to begin.
+func (s *Site) view(ctx context.Context) (View, error) {
+	v, err := s.c.View(ctx)
+	if err != nil {
+		return v, fmt.Errorf("%w: nobody tells how things are: %w", ErrCannot, err)
+	}
+	return v, nil
+}
+
 // idle says that no fault has a node in hand.
 func (s *Site) idle() bool {
 	s.mu.Lock()
@@ -119,7 +128,7 @@ func (s *Site) release(by string) {
 
 // takeToHurt takes up to most free nodes whose copies may go now, in an order that rng draws, and notes them as hurt.
 func (s *Site) takeToHurt(ctx context.Context, by string, rng *rand.Rand, most int) ([]int, error) {
-	v, err := s.c.View(ctx)
+	v, err := s.view(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +272,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// askEvery is how often things that are waited for are looked at.
+const askEvery = 200 * time.Millisecond
+
 // eventually asks until f says yes; an error: ctx ended first, and what f said last.
 func eventually(ctx context.Context, f func() error) error {
 	for {
@@ -270,7 +282,7 @@ func eventually(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
-		if sleep(ctx, 100*time.Millisecond) != nil {
+		if sleep(ctx, askEvery) != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
