@@ -71,7 +71,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newTopicCommand(a), newPartitionCommand(a), newClusterCommand(a), newNodeCommand(a),
 		newProduceCommand(a), newConsumeCommand(a), newVerifyCommand(a), newBenchCommand(a),
-		newServeCommand(a), newDemoCommand(a),
+		newServeCommand(a), newDemoCommand(a), newTortureCommand(a),
 		newConfigCommand(a), newHealthCommand(a), newErrorsCommand(a), newVersionCommand(a), newLogCommand(a),
 	)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {

@@ -63,3 +63,12 @@ func createTopics(ctx context.Context, admin *kadm.Client, topics []history.Topi
 	}
 	return nil
 }
+
+// foreignTopics are those of a cluster that knows only Kafka's own settings.
+func foreignTopics(replicas int) []history.Topic {
+	minISR := replicas/2 + 1
+	return []history.Topic{
+		{Name: "torture-all", Replicas: replicas, MinISR: minISR, Rule: "isr", Durability: "memory", MinAcks: "0", Acks: "all"},
+		{Name: "torture-1", Replicas: replicas, MinISR: minISR, Rule: "isr", Durability: "memory", MinAcks: "0", Acks: "1"},
+	}
+}

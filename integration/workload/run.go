@@ -206,10 +206,13 @@ func (p *process) polls(ctx context.Context, op *history.Op) bool {
 	return err == nil
 }
 
-// group is up to four sends and polls in one operation.
+// group is up to four polls and sends in one operation. It is no transaction, so what it sends it could read at once: it
+// polls first.
 func (p *process) group(ctx context.Context, op *history.Op) {
-	for range 2 + p.rng.IntN(3) {
-		if p.rng.IntN(2) == 0 {
+	n := 2 + p.rng.IntN(3)
+	polls := p.rng.IntN(n)
+	for i := range n {
+		if i < polls {
 			if !p.polls(ctx, op) {
 				return
 			}

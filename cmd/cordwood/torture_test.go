@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	recorded "cordwood/integration/history"
+)
+
+func TestTortureRefusesWhatItCannotDoInOneSentence(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--nodes", "2"}, exitUsage, "--nodes 2: torture takes 3 to 9 nodes"},
+		{[]string{"--nodes", "10"}, exitUsage, "torture takes 3 to 9 nodes"},
+		{[]string{"--duration", "0s"}, exitUsage, "--duration must be from 1s to 24h"},
+		{[]string{"--period", "5m"}, exitUsage, "--period must be from 100ms to --duration"},
+		{[]string{"--clients", "0"}, exitUsage, "--clients 0: write 1 to 256"},
+		{[]string{"--rate", "-1"}, exitUsage, "--rate must not be negative"},
+		{[]string{"--faults", "kill,earthquake"}, exitUsage, `unknown fault "earthquake": known are all, none, the classes process, network`},
+		{[]string{"--faults", "ring"}, exitUsage, "ring needs 5 nodes, and there are 3"},
+		{[]string{"check", "/no/such/file"}, exitNotFound, "no such file"},
+		{[]string{"more"}, exitUsage, "no arguments"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			var out, errs bytes.Buffer
+			require.Equal(t, c.code, run(t.Context(), append([]string{"torture", "-q"}, c.args...), strings.NewReader(""), &out, &errs), errs.String())
+			require.Contains(t, errs.String(), c.says)
+			require.Empty(t, out.String())
+		})
+	}
+}
+
+// TestASavedHistoryIsCheckedAgain also when it was cut, or is of a newer version.
+func TestASavedHistoryIsCheckedAgain(t *testing.T) {
+	h := &recorded.History{Header: recorded.Header{Version: recorded.Version, Began: time.Now(), Seed: 7, Nodes: 3, Flags: []string{"--seed=7"},
+		Topics: []recorded.Topic{{Name: "t", Replicas: 3, MinISR: 2, Rule: "isr", Durability: "memory", MinAcks: "0", Acks: "all"}}, Keys: []recorded.Key{{}}}}
+	send := recorded.Op{Process: 1, Type: recorded.OK, F: recorded.Send, Start: 1, End: 2, Mops: []recorded.Mop{{Send: &recorded.Sent{Value: 1, Offset: 0}}}}
+	poll := recorded.Op{Process: 2, Type: recorded.OK, F: recorded.Poll, Start: 3, End: 4, Final: true, Mops: []recorded.Mop{{Poll: []recorded.Seen{{Value: 1, Offset: 0}}}}}
+	file := func(ops ...recorded.Op) string {
+		t.Helper()
+		h.Ops = ops
+		var b bytes.Buffer
+		require.NoError(t, recorded.Write(&b, h))
+		name := filepath.Join(t.TempDir(), "h")
+		require.NoError(t, os.WriteFile(name, b.Bytes(), 0o644))
+		return name
+	}
+	check := func(name string, more ...string) (string, string, int) {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"torture", "check", name}, more...), strings.NewReader(""), &out, &errs)
+		return out.String(), errs.String(), code
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	out, errs, code := check(file(send, poll), "--html", page, "-o", "json")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, `"verdict": "ok"`)
+	b, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(b), "<!doctype html>")
+
+	out, _, code = check(file(send))
+	require.Equal(t, exitLost, code)
+	require.Contains(t, out, "verdict: violated")
+	require.Contains(t, out, "unseen, 1 times")
+	twice := send
+	twice.Start, twice.End, twice.Mops = 2, 3, []recorded.Mop{{Send: &recorded.Sent{Value: 2, Offset: 1}}}
+	again := poll
+	again.Mops = []recorded.Mop{{Poll: []recorded.Seen{{Value: 1, Offset: 0}, {Value: 2, Offset: 1}, {Value: 1, Offset: 2}}}}
+	out, _, code = check(file(send, twice, again))
+	require.Equal(t, exitOutOfOrder, code, out)
+
+	whole, err := os.ReadFile(file(send, poll))
+	require.NoError(t, err)
+	cut := filepath.Join(t.TempDir(), "cut")
+	require.NoError(t, os.WriteFile(cut, whole[:len(whole)*2/3], 0o644))
+	_, errs, code = check(cut)
+	require.Equal(t, exitConfig, code)
+	require.Contains(t, errs, cut)
+	newer := filepath.Join(t.TempDir(), "newer")
+	require.NoError(t, os.WriteFile(newer, bytes.Replace(whole, []byte(`"version":1`), []byte(`"version":99`), 1), 0o644))
+	_, errs, code = check(newer)
+	require.Equal(t, exitConfig, code, errs)
+}

@@ -1,0 +1,79 @@
+package torture
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"cordwood/integration/history"
+)
+
+// recorder keeps a history while it happens, and writes it line by line as well.
+type recorder struct {
+	mu  sync.Mutex // guards all below
+	h   history.History
+	out *history.Writer // nil: nowhere
+	err error
+	odd []error // what went wrong and is for the checker to judge
+}
+
+func newRecorder(h history.Header, out io.Writer) (*recorder, error) {
+	r := &recorder{h: history.History{Header: h}}
+	if out == nil {
+		return r, nil
+	}
+	var err error
+	r.out, err = history.NewWriter(out, h)
+	return r, err
+}
+
+// keep adds one thing to the list and to the file.
+func keep[T any](r *recorder, to *[]T, x T, write func(*history.Writer, T) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*to = append(*to, x)
+	if r.out != nil && r.err == nil {
+		r.err = write(r.out, x)
+	}
+}
+
+// Op implements workload.Sink.
+func (r *recorder) Op(op history.Op) { keep(r, &r.h.Ops, op, (*history.Writer).Op) }
+
+// Watermark implements workload.Sink.
+func (r *recorder) Watermark(w history.Watermark) {
+	keep(r, &r.h.Watermarks, w, (*history.Writer).Watermark)
+}
+
+func (r *recorder) fault(f history.Fault) { keep(r, &r.h.Faults, f, (*history.Writer).Fault) }
+
+func (r *recorder) note(err error) {
+	r.mu.Lock()
+	r.odd = append(r.odd, err)
+	r.mu.Unlock()
+}
+
+func (r *recorder) collected(copies []history.Copy, losses []history.Loss) error {
+	for _, c := range copies {
+		keep(r, &r.h.Copies, c, (*history.Writer).Copy)
+	}
+	for _, l := range losses {
+		keep(r, &r.h.Losses, l, (*history.Writer).Loss)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// close ends the file and gives the history in the order of its operations' ends.
+func (r *recorder) close() (*history.History, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.out != nil {
+		r.err = errors.Join(r.err, r.out.Close())
+	}
+	slices.SortStableFunc(r.h.Ops, func(a, b history.Op) int { return cmp.Compare(a.End, b.End) })
+	return &r.h, r.err
+}

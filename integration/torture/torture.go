@@ -1,0 +1,231 @@
+// Package torture drives a workload of Kafka clients against a cluster while nemeses break it, and judges what the clients
+// did and saw.
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"cordwood/integration/history"
+	"cordwood/integration/nemesis"
+	"cordwood/integration/workload"
+)
+
+// Options says what a run does.
+type Options struct {
+	Place     Place // where the cluster is; the caller closes it
+	Nodes     int
+	Duration  time.Duration // of the faults
+	Faults    []string      // names or classes of nemeses; empty: none
+	Period    time.Duration // how long faults are left alone, and then the cluster; 0: 5 s
+	Session   time.Duration // after how long the cluster fences a silent node
+	Seed      uint64
+	Processes int     // clients at a time
+	Rate      float64 // operations a second of all together; 0: as many as they can
+	Flags     []string
+	History   io.Writer      // where the history is written line by line; nil: nowhere
+	Progress  func(Progress) // is told every second; nil: nobody
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Phase        string // starting, running, healing, reading, checking
+	Elapsed      time.Duration
+	Of           time.Duration // of the phase; 0: not known
+	Operations   int64
+	Acknowledged int64
+	Faults       []string // under way
+}
+
+// Result is a run and its judgement.
+type Result struct {
+	History  *history.History
+	Report   history.Report
+	Timeline Timeline
+	Faults   map[string]int // how often each was done, by name
+	Skipped  []string       // nemeses that cannot work here, and why
+}
+
+// Place is where a cluster is.
+type Place interface {
+	// Start brings the cluster up and returns when it serves.
+	Start(ctx context.Context) error
+	// Bootstrap gives addresses for clients.
+	Bootstrap() []string
+	// Foreign says that the cluster has none of our topic settings.
+	Foreign() bool
+	// Nemesis is what faults are done to; nil: nothing can be done to it.
+	Nemesis() nemesis.Cluster
+	// Settled waits until all replicas are in sync and nothing is under way.
+	Settled(ctx context.Context) error
+	// Collect ends the nodes in order, and gives what they have on their disks and told of losses, as far as anybody can
+	// know.
+	Collect(h *history.Header) ([]history.Copy, []history.Loss, error)
+	// Close ends everything that Start began, whatever state it is in.
+	Close() error
+}
+
+// Bounds of the phases of a run.
+const (
+	startWithin  = time.Minute
+	healWithin   = 2 * time.Minute
+	finishWithin = 3 * time.Minute
+
+	defaultPeriod = 5 * time.Second
+)
+
+// Run does one run. An error says that it could not be done; what it found stands in the result.
+func Run(ctx context.Context, opt Options) (*Result, error) {
+	if opt.Period == 0 {
+		opt.Period = defaultPeriod
+	}
+	r := &runner{opt: opt, under: map[string]int{}}
+	defer r.watch(ctx)()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.drive(ctx); err != nil {
+		return nil, err
+	}
+	return r.judge()
+}
+
+// runner is one run under way.
+type runner struct {
+	opt      Options
+	rec      *recorder
+	schedule *nemesis.Schedule // nil: no faults
+
+	phase
+	work  *workload.Run  // of phase's mutex, as below
+	under map[string]int // faults under way
+}
+
+// prepare starts the cluster and makes the topics.
+func (r *runner) prepare(ctx context.Context) error {
+	if _, _, err := r.plan(nil, time.Now()); err != nil {
+		return err
+	}
+	r.enter("starting", 0)
+	limited, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	if err := r.opt.Place.Start(limited); err != nil {
+		return err
+	}
+	topics := topicSet(min(3, r.opt.Nodes))
+	if r.opt.Place.Foreign() {
+		topics = foreignTopics(min(3, r.opt.Nodes))
+	}
+	h := history.Header{Version: history.Version, Began: time.Now(), Seed: r.opt.Seed, Nodes: r.opt.Nodes, Flags: r.opt.Flags, Topics: topics, Keys: keysOf(topics)}
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.opt.Place.Bootstrap()...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := createTopics(limited, kadm.NewClient(client), topics, r.opt.Place.Foreign()); err != nil {
+		return err
+	}
+	if err := r.opt.Place.Settled(limited); err != nil {
+		return fmt.Errorf("the new topics: %w", err)
+	}
+	h.Began = time.Now()
+	if r.rec, err = newRecorder(h, r.opt.History); err != nil {
+		return err
+	}
+	work, err := workload.NewRun(workload.RunOptions{
+		Seeds: r.opt.Place.Bootstrap(), Header: &r.rec.h.Header, Processes: r.opt.Processes, Rate: r.opt.Rate,
+		Crash: time.Duration(r.opt.Processes) * crashEvery, Sink: r.rec,
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.work = work
+	r.mu.Unlock()
+	site, schedule, err := r.plan(topics, h.Began)
+	if err != nil {
+		return err
+	}
+	r.schedule = schedule
+	if site != nil {
+		return site.Settle(limited)
+	}
+	return nil
+}
+
+// crashEvery is how often any client is given up.
+const crashEvery = 5 * time.Second
+
+func names(topics []history.Topic) (out []string) {
+	for _, t := range topics {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+// drive runs the clients under faults, heals, and lets everybody read everything.
+func (r *runner) drive(ctx context.Context) (err error) {
+	r.enter("running", r.opt.Duration)
+	clients, stop := context.WithCancel(ctx)
+	driven := make(chan struct{})
+	go func() {
+		defer close(driven)
+		r.work.Drive(clients)
+	}()
+	faulted := r.faults(ctx)
+	r.enter("healing", healWithin)
+	healed := r.settle(ctx)
+	stop()
+	<-driven
+	if err := errors.Join(faulted, healed, ctx.Err()); err != nil {
+		return err
+	}
+	r.enter("reading", finishWithin)
+	if err := r.work.Finish(ctx, finishWithin); err != nil && ctx.Err() == nil {
+		r.rec.note(err) // the checker says what nobody has read
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	copies, losses, err := r.opt.Place.Collect(&r.rec.h.Header)
+	if err != nil {
+		return err
+	}
+	return r.rec.collected(copies, losses)
+}
+
+func (r *runner) settle(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, healWithin)
+	defer cancel()
+	if err := r.opt.Place.Settled(limited); err != nil {
+		return fmt.Errorf("the cluster did not recover within %v of the last fault: %w", healWithin, err)
+	}
+	return nil
+}
+
+// judge closes the history and checks it.
+func (r *runner) judge() (*Result, error) {
+	r.enter("checking", 0)
+	h, err := r.rec.close()
+	if err != nil {
+		return nil, err
+	}
+	res := Judge(h)
+	res.Skipped = leftOut(r.schedule)
+	return res, nil
+}
+
+// Judge checks a history that was recorded before.
+func Judge(h *history.History) *Result {
+	r := &Result{History: h, Report: history.Check(h), Timeline: timelineOf(h), Faults: map[string]int{}, Skipped: []string{}}
+	for _, f := range h.Faults {
+		r.Faults[f.Name]++
+	}
+	return r
+}
