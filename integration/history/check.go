@@ -72,7 +72,7 @@ func (c *checker) find(kind Kind, key int, rule string, show func() Example) *fi
 }
 
 func (c *checker) report() Report {
-	r := Report{Verdict: VerdictOK, Operations: len(c.h.Ops), Anomalies: []Anomaly{}}
+	r := Report{Verdict: VerdictOK, Operations: len(c.h.Ops), Anomalies: []Anomaly{}, Topics: []TopicReport{}}
 	var all []*finding
 	for _, f := range c.found {
 		f.Examples = append(f.Examples, f.allowed...)

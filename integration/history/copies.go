@@ -116,7 +116,7 @@ func (c *checker) checkPolled(k int, r *replica) {
 			continue
 		}
 		if there := r.holds(at); there != v {
-			c.find(DirtyRead, k, c.rules.flagged(k, 0, at), func() Example {
+			c.find(DirtyRead, k, c.rules.flagged(k, c.h.Ops[p.by].Start, at), func() Example {
 				return Example{Ops: []int{int(p.by)}, Offsets: []int64{at}, Values: []int64{v, there}, Nodes: []int{r.Node}, Text: fmt.Sprintf(
 					"%s polled value %d of %s at offset %d, where the copy on node %d has %s", c.op(int(p.by)), v, c.key(k), at, r.Node, record(there))}
 			})

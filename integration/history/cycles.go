@@ -241,6 +241,9 @@ func (c *checker) reason(g *graph, n, m int32, why edge) (text string, key int, 
 		case process:
 			key = -1
 			text = fmt.Sprintf("%s did it before operation %d", c.op(a), b)
+			if a == b {
+				text = c.op(a) + " did it before what follows"
+			}
 		}
 		return false
 	})

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -207,12 +208,46 @@ func TestAFullDiskIsTold(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	var b bytes.Buffer
-	if err := Write(&b, oneOfEach()); err != nil {
-		f.Fatal(err)
+func TestOperationsAreReadTheFastWay(t *testing.T) {
+	h := Generate(Shape{Seed: 1, Transactions: true})
+	h.Ops = append(h.Ops, Op{Process: 1, Type: Info, F: Poll, Start: 1 << 50, End: 1 << 51, Moved: []int{1}, Final: true, Error: "gone", Node: 2})
+	for i, l := range strings.Split(text(t, h), "\n")[1 : 1+len(h.Ops)] {
+		op, ok := opLine([]byte(l))
+		if !ok || !reflect.DeepEqual(op, h.Ops[i]) {
+			t.Fatalf("%s: %v, %+v", l, ok, op)
+		}
 	}
-	f.Add(b.Bytes())
+}
+
+// The fast way may refuse what encoding/json takes, but what it takes must be the same.
+func FuzzOperationLine(f *testing.F) {
+	for _, l := range []string{
+		`{"op":{"p":1,"type":"ok","f":"poll","start":-0,"end":123456789012345678,"mops":[{"poll":[{"k":0,"v":1,"o":2}]},{}],"keys":[],"moved":[1,2],"final":false,"error":"x","node":3}}`,
+		`{"op":{"p":01}}`, `{"op":{"p":1,"p":2}}`, `{"op":{"type":"a\u0041"}}`, `{"op":{"mops":[{"send":{"k":1,"v":2,"o":-1},"poll":[]}]}}`,
+		`{"op":{"p":1234567890123456789}}`, `{"op":{"p":null}}`, `{"op":{"p":1 }}`, `{"op":{"p":1,}}`, `{"op":{"mops":[{"send":{"k":1,"v":2,"o":-1},"send":{"k":1}}]}}`,
+	} {
+		f.Add([]byte(l))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		op, ok := opLine(in)
+		if !ok {
+			return
+		}
+		var l line
+		if err := json.Unmarshal(in, &l); err != nil || l.kinds() != 1 || !reflect.DeepEqual(*l.Op, op) {
+			t.Fatalf("%s: %+v, encoding/json gives %+v, %v", in, op, l.Op, err)
+		}
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	for _, h := range []*History{oneOfEach(), Generate(Shape{Ops: 10, Keys: 1}), Generate(Shape{Ops: 10, Keys: 1, Transactions: true})} {
+		var b bytes.Buffer
+		if err := Write(&b, h); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := Read(bytes.NewReader(in))
 		if err != nil {
@@ -221,6 +256,7 @@ func FuzzRead(f *testing.F) {
 		if err := h.Validate(); err != nil {
 			t.Fatal("read, but not valid:", err)
 		}
+		Options{WW: true}.Check(h) // without a panic
 		again, err := Read(strings.NewReader(text(t, h)))
 		if err != nil {
 			t.Fatal(err)

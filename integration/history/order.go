@@ -111,7 +111,7 @@ func (c *checker) checkStep(k int, from, to step, subscribed bool) {
 	case to.index > from.index:
 		rule = c.skipped(k, lo+1, hi)
 	default:
-		rule = c.rules.flagged(k, 0, l.offset(lo), l.offset(hi))
+		rule = c.rules.flagged(k, c.h.Ops[from.op].Start, l.offset(lo), l.offset(hi))
 	}
 	c.find(kind, k, rule, func() Example {
 		ops, text := []int{int(from.op), int(to.op)}, ""
@@ -129,18 +129,22 @@ func (c *checker) checkStep(k int, from, to step, subscribed bool) {
 }
 
 // skipped gives the rule by which a poll may leave out all indexes of [lo, hi): each is known only by what producers were
-// told, and may be lost, or the cluster told of a loss that reaches from there on.
+// told, and may be lost, or the cluster told that it may have lost it.
 func (c *checker) skipped(k int, lo, hi int32) string {
 	l, rule := c.logs[k], ""
 	for i := lo; i < hi; i++ {
 		s := &l.slots[l.order[i]]
-		if rule = c.rules.flagged(k, 0, s.offset); rule != "" {
-			continue
-		}
 		for p := s.pair; p != none; p = l.pairs[p].next {
-			if v := &l.values[l.pairs[p].value]; l.pairs[p].polled || v.writer == none {
+			v := &l.values[l.pairs[p].value]
+			if v.writer == none {
 				return ""
-			} else if rule = c.rules.weakly(k, &c.h.Ops[v.writer]); rule == "" {
+			}
+			op := &c.h.Ops[v.writer]
+			rule = c.rules.flagged(k, op.Start, s.offset)
+			if rule == "" && !l.pairs[p].polled {
+				rule = c.rules.weakly(k, op)
+			}
+			if rule == "" {
 				return ""
 			}
 		}

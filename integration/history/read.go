@@ -21,7 +21,9 @@ func Read(in io.Reader) (*History, error) {
 			return nil, r.at(err)
 		}
 		var l line
-		if err := json.Unmarshal(b, &l); err != nil {
+		if op, ok := opLine(b); ok {
+			l.Op = &op
+		} else if err := json.Unmarshal(b, &l); err != nil {
 			if !whole {
 				return nil, r.at(ErrCut)
 			}

@@ -75,8 +75,8 @@ func (r *rules) weakly(key int, op *Op) string {
 	return ""
 }
 
-// flagged gives the rule by which what was at one of the offsets until since may be lost. Without a record that was sent
-// since is 0.
+// flagged gives the rule by which what was seen or sent since then at one of the offsets may be gone or replaced. What came
+// after the cluster told of its loss may not.
 func (r *rules) flagged(key int, since time.Duration, offsets ...int64) string {
 	for _, l := range r.losses[key] {
 		for _, o := range offsets {
@@ -96,10 +96,10 @@ func (r *rules) lose(key int, op *Op, offsets ...int64) string {
 	return r.flagged(key, op.Start, offsets...)
 }
 
-// twice gives the rule by which a record may be at all of the offsets.
-func (r *rules) twice(key int, offsets ...int64) string {
+// twice gives the rule by which a record that was sent since then may be at all of the offsets.
+func (r *rules) twice(key int, since time.Duration, offsets ...int64) string {
 	if r.repeat[r.h.Header.Keys[key].Topic] {
 		return ruleRepeats
 	}
-	return r.flagged(key, 0, offsets...)
+	return r.flagged(key, since, offsets...)
 }

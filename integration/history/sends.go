@@ -67,7 +67,7 @@ func (c *checker) reordered(k int, a, b *value) string {
 			}
 		}
 	}
-	return c.rules.flagged(k, 0, append(l.ends(a), l.ends(b)...)...)
+	return c.rules.flagged(k, c.h.Ops[a.writer].Start, append(l.ends(a), l.ends(b)...)...)
 }
 
 func (c *checker) findSend(kind Kind, k int, rule string, before, v *value) {

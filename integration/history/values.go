@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // checkValues judges each value, and each offset, by itself.
@@ -54,7 +55,11 @@ func (c *checker) checkValue(k int, l *keyLog, v *value) {
 		c.checkSent(k, l, v, &c.h.Ops[v.writer])
 	}
 	if v.first != v.last {
-		c.find(Duplicate, k, c.rules.twice(k, at...), func() Example {
+		since := time.Duration(0)
+		if v.writer != none {
+			since = c.h.Ops[v.writer].Start
+		}
+		c.find(Duplicate, k, c.rules.twice(k, since, at...), func() Example {
 			ops := l.placers(v)
 			return Example{Ops: ops, Offsets: at, Values: []int64{v.v}, Text: fmt.Sprintf(
 				"value %d of %s is at offset %d (%s) and again at offset %d (%s)",
@@ -148,14 +153,15 @@ func (c *checker) sentTwice(s *Sent, first, second int32) Example {
 // checkOffset judges an offset that has several values.
 func (c *checker) checkOffset(k int, l *keyLog, s *slot) {
 	var all []pair
-	polled := 0
+	polled, since := 0, c.h.Ops[l.pairs[s.pair].by].Start
 	for p := s.pair; p != none; p = l.pairs[p].next {
 		all = append(all, l.pairs[p])
+		since = min(since, c.h.Ops[l.pairs[p].by].Start)
 		if l.pairs[p].polled {
 			polled++
 		}
 	}
-	rule := c.rules.flagged(k, 0, s.offset)
+	rule := c.rules.flagged(k, since, s.offset)
 	if polled < 2 && rule == "" {
 		// What was polled is what is there. The others are only what producers were told, and may be lost.
 		for _, p := range all {

@@ -11,7 +11,7 @@ func (c *checker) checkWatermarks() {
 		w := &c.h.Watermarks[i]
 		before := highest[place{w.Process, w.Key}]
 		if before != nil && w.High < before.High {
-			c.find(WatermarkBack, w.Key, c.rules.flagged(w.Key, 0, w.High, before.High-1), func() Example {
+			c.find(WatermarkBack, w.Key, c.rules.flagged(w.Key, before.At, w.High, before.High-1), func() Example {
 				return Example{Offsets: []int64{before.High, w.High}, Nodes: nodes(before.Node, w.Node), Text: fmt.Sprintf(
 					"process %d was told a high watermark of %d of %s in leader epoch %d, %s after one of %d in epoch %d",
 					w.Process, w.High, c.key(w.Key), w.Epoch, w.At-before.At, before.High, before.Epoch)}
@@ -35,7 +35,7 @@ func (c *checker) checkWatermarks() {
 			}
 		}
 		if copies > 0 && high < w.High {
-			c.find(WatermarkBack, k, c.rules.flagged(k, 0, high, w.High-1), func() Example {
+			c.find(WatermarkBack, k, c.rules.flagged(k, w.At, high, w.High-1), func() Example {
 				return Example{Offsets: []int64{w.High, high}, Nodes: nodes(w.Node), Text: fmt.Sprintf(
 					"process %d was told a high watermark of %d of %s in leader epoch %d, but at the end no copy has one above %d",
 					w.Process, w.High, c.key(k), w.Epoch, high)}
