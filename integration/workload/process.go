@@ -110,9 +110,9 @@ func (p *process) send(ctx context.Context, key int) (history.Mop, history.Type,
 }
 
 // refusedBefore says that a broker refused a record before it appended anything. After a repeat it would say nothing of the
-// first try.
+// first try; and a leader that is deposed while a record waits says NOT_LEADER_OR_FOLLOWER, though it has it.
 func refusedBefore(err error) bool {
-	for _, e := range []error{kerr.NotEnoughReplicas, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.FencedLeaderEpoch, kerr.MessageTooLarge, kerr.InvalidRequiredAcks} {
+	for _, e := range []error{kerr.NotEnoughReplicas, kerr.MessageTooLarge, kerr.InvalidRequiredAcks} {
 		if errors.Is(err, e) {
 			return true
 		}
