@@ -130,6 +130,14 @@ sim-long: ## the same for an hour
 sim-mutants: ## drop each check of replication in turn: the simulation or a directed test must find it (BUDGET=10m each)
 	go test -tags "hashicorpmetrics mutants" ./integration/sim -run TestEveryDroppedCheckIsFound -count 1 -v -timeout 5h -budget $(BUDGET) -mutants "$(MUTANTS)"
 
+.PHONY: torture
+torture: build ## break a cluster under load and check what its clients saw (TORTURE="--nodes 5 --duration 2m --faults all --seed 7")
+	bin/cordwood torture $(TORTURE)
+
+.PHONY: torture-long
+torture-long: build ## the same for an hour
+	bin/cordwood torture --duration 1h --html torture.html $(TORTURE)
+
 .PHONY: soak
 soak: ## the kill loops and the live changes, twenty rounds, and five or ten of the others
 	$(MAKE) kill-loops live-changes ROUNDS=20

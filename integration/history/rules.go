@@ -15,6 +15,9 @@ const (
 	ruleWriteOrder = "writes are not isolated from each other, and their order was inferred"
 )
 
+// usual are the rules by which nothing is amiss: Kafka promises no more to anybody, with or without faults.
+var usual = map[string]bool{ruleGroups: true, ruleSubscribe: true, ruleWriteOrder: true}
+
 // deposed bounds how long before a fault and after its end a leader that it deposed may have acknowledged what is lost: by
 // then followers that lag have left the in-sync replicas, sessions have ended and preferred leaders are back.
 const deposed = time.Minute

@@ -30,10 +30,13 @@ func (c *checker) topic(t int, all []*finding) TopicReport {
 	switch {
 	case r.Verdict == VerdictViolated:
 		r.Because = strings.Join(bad, ", ")
-	case len(r.Allowed) > 0:
+	case slices.ContainsFunc(r.Allowed, func(a Allowance) bool { return !usual[a.Rule] }):
 		r.Verdict = VerdictAllowed
 		var parts []string
 		for _, a := range r.Allowed {
+			if usual[a.Rule] {
+				continue
+			}
 			parts = append(parts, fmt.Sprintf("%s: %d (%s)", a.Kind, a.Count, a.Rule))
 		}
 		r.Because = strings.Join(parts, ", ")

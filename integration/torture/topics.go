@@ -13,11 +13,16 @@ import (
 // partitions is how many every topic has.
 const partitions = 2
 
-// topicSet is every way to commit that makes a difference, and how its producers ask.
-func topicSet(replicas int) []history.Topic {
-	minISR := replicas/2 + 1
+// topicSet is every way to commit that makes a difference, and how its producers ask. Topics have three replicas; five nodes
+// have five of each quorum topic.
+func topicSet(nodes int) []history.Topic {
 	var all []history.Topic
 	add := func(name, rule, durability, minAcks, acks string) {
+		replicas := min(3, nodes)
+		if rule == "quorum" && nodes >= 5 {
+			replicas = 5
+		}
+		minISR := replicas/2 + 1
 		all = append(all, history.Topic{Name: "torture-" + name, Replicas: replicas, MinISR: minISR, Rule: rule, Durability: durability, MinAcks: minAcks, Acks: acks})
 	}
 	for _, rule := range []string{"isr", "quorum"} {

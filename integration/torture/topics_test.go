@@ -25,7 +25,9 @@ func TestEveryCommitRuleIsTriedWithEveryDurabilityAndAcknowledgement(t *testing.
 	require.Len(t, keysOf(topicSet(3)), partitions*len(topicSet(3)))
 	require.Equal(t, history.Key{Topic: 1, Partition: 1}, keysOf(topicSet(3))[3])
 	require.Equal(t, 1, topicSet(1)[0].MinISR)
-	require.Equal(t, 3, topicSet(5)[0].MinISR)
+	require.Equal(t, 2, topicSet(5)[0].MinISR)
+	quorum := topicSet(5)[len(topicSet(5))-1]
+	require.Equal(t, []any{"quorum", 5, 3}, []any{quorum.Rule, quorum.Replicas, quorum.MinISR})
 }
 
 func TestAForeignClusterIsAskedForKafkasSettingsAlone(t *testing.T) {

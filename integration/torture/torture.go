@@ -118,7 +118,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err := r.opt.Place.Start(limited); err != nil {
 		return err
 	}
-	topics := topicSet(min(3, r.opt.Nodes))
+	topics := topicSet(r.opt.Nodes)
 	if r.opt.Place.Foreign() {
 		topics = foreignTopics(min(3, r.opt.Nodes))
 	}
