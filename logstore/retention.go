@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"cordwood/fsm/mutant"
 	"cordwood/logstore/record"
 )
 
@@ -277,6 +278,9 @@ func (l *Log) BecomeLeader(epoch int32) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if mutant.LostProducers {
+		l.producers.byID = nil
+	}
 	es, changed := l.epochs.Load().assign(epoch, l.view.Load().end)
 	if !changed {
 		return nil

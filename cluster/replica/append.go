@@ -80,6 +80,9 @@ func (p *Partition) Append(part *partition.ProducePartition, asked int16, pp *pe
 		return nil
 	}
 	a := &pp.answers[i]
+	if mutant.OffByOne && epoch > 0 {
+		info.Base++
+	}
 	a.BaseOffset, a.AppendTime, a.LogStart = info.Base, info.AppendTime, p.log.StartOffset()
 	e := leader.OnAppend(p.log, now)
 	if raised {

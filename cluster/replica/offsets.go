@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore"
 	"cordwood/logstore/record"
@@ -28,7 +29,7 @@ func (p *Partition) ListOffset(q partition.ListOffsetsQuery) partition.ListOffse
 	if v.err != nil {
 		return noOffset(v.err, leader)
 	}
-	bound, known := v.hw, v.hw >= v.leso
+	bound, known := v.hw, v.hw >= v.leso || mutant.WatermarkEarly
 	if q.Committed {
 		bound = min(bound, p.log.LastStableOffset())
 	}

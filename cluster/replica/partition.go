@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore"
 	"cordwood/logstore/record"
@@ -135,6 +136,9 @@ func (p *Partition) View(rec *metadata.Partition) (gone bool, err error) {
 	}
 	if err == nil && vacant {
 		err = p.log.Truncate(p.log.EndOffset())
+	}
+	if mutant.TruncToHW && err == nil && t.Role == partition.RoleFollow && t.NewEpoch {
+		err = p.log.Truncate(p.log.HighWatermark())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

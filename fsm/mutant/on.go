@@ -51,3 +51,15 @@ var (
 	TruncNoDirSync     bool // a cut is not made durable
 	ServeUnflushed     bool // consumers read up to the log end
 )
+
+// Faults that are planted for whole clusters.
+var (
+	AckEarly       bool // the leader alone acknowledges for all
+	CountsUnread   bool // a fetch counts for all that the leader has
+	TruncToHW      bool // a follower cuts its log to its high watermark in each epoch
+	OffByOne       bool // after a failover producers are told the offset behind their record
+	LostProducers  bool // a new leader knows no producers
+	NoDedup        bool // what a producer repeats is appended again
+	DiskEarly      bool // copies count from disk before they are there
+	WatermarkEarly bool // a new leader tells its high watermark before it knows the true one
+)

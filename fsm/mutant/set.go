@@ -57,21 +57,37 @@ var switches = map[string]*bool{
 	"serveUnflushed":     &ServeUnflushed,
 }
 
+// planted finds those that are planted for whole clusters.
+var planted = map[string]*bool{
+	"ackEarly":       &AckEarly,
+	"countsUnread":   &CountsUnread,
+	"truncToHW":      &TruncToHW,
+	"offByOne":       &OffByOne,
+	"lostProducers":  &LostProducers,
+	"noDedup":        &NoDedup,
+	"diskEarly":      &DiskEarly,
+	"watermarkEarly": &WatermarkEarly,
+}
+
 // Set drops the check of that name and no other; an empty name drops none. False if there is no such check. Not safe while
 // anything runs.
 func Set(name string) bool {
-	for _, s := range switches {
-		*s = false
+	for _, all := range []map[string]*bool{switches, planted} {
+		for _, s := range all {
+			*s = false
+		}
 	}
 	if name == "" {
 		return true
 	}
-	s, ok := switches[name]
-	if ok {
-		*s = true
+	for _, all := range []map[string]*bool{switches, planted} {
+		if s, ok := all[name]; ok {
+			*s = true
+			return true
+		}
 	}
-	return ok
+	return false
 }
 
-// Names lists the checks.
+// Names lists the checks; what is planted for whole clusters is not among them.
 func Names() []string { return slices.Sorted(maps.Keys(switches)) }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cordwood/fsm/metadata"
+	"cordwood/fsm/mutant"
 )
 
 // Facts is what decisions read of a partition's log. The log keeps them; a step sees one consistent set, since its
@@ -84,7 +85,7 @@ type Options struct {
 
 // Position is what a copy counts for: its end, or what is on disk where the topic's copies count from there.
 func Position(rec *metadata.Partition, f Facts) int64 {
-	if rec.Durability == metadata.DurabilityMemory || rec.Durability == "" {
+	if rec.Durability == metadata.DurabilityMemory || rec.Durability == "" || mutant.DiskEarly {
 		return f.EndOffset()
 	}
 	return f.FlushedOffset()

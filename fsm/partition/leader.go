@@ -274,6 +274,9 @@ func (l *Leader) count(m *progress, q Fetch, f Facts, now time.Time) {
 	}
 	end := f.EndOffset()
 	off = min(off, q.Offset, end)
+	if mutant.CountsUnread {
+		off = end
+	}
 	if q.BrokerEpoch > m.brokerEpoch { // another process: what the one before had says nothing
 		next := progress{id: m.id, brokerEpoch: q.BrokerEpoch, off: off, certPoint: end}
 		if m.brokerEpoch == 0 {

@@ -1,0 +1,119 @@
+//go:build mutants
+
+package torture
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"cordwood/integration/history"
+)
+
+var (
+	plantFlag  = flag.String("planted", "", "run these alone, separated by commas; healthy is the one without a fault")
+	roundsFlag = flag.Int("tries", 3, "runs in which a planted fault must be found")
+)
+
+// planted are faults in the broker, and the faults of the world under which they show.
+var planted = []struct {
+	name   string
+	faults string
+	kinds  []history.Kind // any of these convicts
+}{
+	{"healthy", "all", nil},
+	{"ackEarly", "kill,isolate,primaries", lost},
+	{"countsUnread", "isolate,primaries,halves", lost},
+	{"truncToHW", "kill,elect", lost},
+	{"offByOne", "kill,elect", []history.Kind{history.AckOffset}},
+	{"lostProducers", "kill,primaries", []history.Kind{history.Duplicate}},
+	{"noDedup", "kill,primaries,pause", []history.Kind{history.Duplicate}},
+	{"diskEarly", "powerall", lost},
+	{"watermarkEarly", "kill,elect", []history.Kind{history.WatermarkBack}},
+	{"wLow", "isolate,primaries,kill", lost},
+	{"serveUnflushed", "isolate,primaries,kill", []history.Kind{history.InconsistentOffsets, history.DirtyRead, history.AbortedRead, history.PollSkip, history.NonmonotonicPoll, history.LostWrite}},
+	{"amnesiacVotes", "amnesia", lost},
+	{"oldEpochFetch", "primaries,isolate,elect", lost},
+}
+
+var lost = []history.Kind{history.LostWrite, history.Unseen, history.LostOnNode, history.CopiesDiffer, history.InconsistentOffsets}
+
+// convict is how long one run is.
+const convict = 40 * time.Second
+
+// TestEveryPlantedFaultIsConvicted runs a cluster with each fault planted until a run convicts it of what it does, and
+// acquits the healthy one under all faults.
+func TestEveryPlantedFaultIsConvicted(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "cordwood")
+	build := exec.Command("go", "build", "-tags", "hashicorpmetrics mutants", "-o", binary, "cordwood/cmd/cordwood")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	missed := 0
+	for _, p := range planted {
+		if *plantFlag != "" && !slices.Contains(strings.Split(*plantFlag, ","), p.name) {
+			continue
+		}
+		how, ok := "", false
+		for try := range *roundsFlag {
+			how, ok = judged(t, binary, p.name, p.faults, p.kinds)
+			if ok && p.name != "healthy" || !ok && p.name == "healthy" {
+				how = fmt.Sprintf("run %d: %s", try+1, how)
+				break
+			}
+		}
+		fmt.Printf("%-16s %-9t %s\n", p.name, ok, how)
+		if !ok {
+			missed++
+		}
+	}
+	require.Zero(t, missed, "faults that were not judged rightly")
+}
+
+// judged does one run. ok: a healthy broker was acquitted, or a planted fault was convicted by one of the kinds.
+func judged(t *testing.T, binary, name, faults string, kinds []history.Kind) (how string, ok bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "torture", "-q", "-o", "json", "--duration", convict.String(), "--period", "4s", "--faults", faults)
+	if name != "healthy" {
+		cmd.Env = append(os.Environ(), "PLANTED_FAULT="+name)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		return err.Error(), false
+	}
+	var v struct {
+		history.Report
+		Repeat string
+	}
+	if json.Unmarshal(out.Bytes(), &v) != nil {
+		return "no verdict: " + strings.TrimSpace(errs.String()), false
+	}
+	var found []string
+	for _, a := range v.Anomalies {
+		if n := a.Count - a.Allowed; n > 0 {
+			found = append(found, fmt.Sprintf("%s %d", a.Kind, n))
+			ok = ok || slices.Contains(kinds, a.Kind)
+		}
+	}
+	how = fmt.Sprintf("%s after %d operations: %s (%s)", v.Verdict, v.Operations, strings.Join(found, ", "), v.Repeat)
+	if name == "healthy" {
+		return how, v.Verdict == history.VerdictOK
+	}
+	return how, ok
+}
