@@ -199,8 +199,10 @@ func cycleFrom(g *graph, start int32, why edge, inside map[int32]bool, bound int
 	return nil
 }
 
-// findCycle notes a cycle for the key of its first write that was polled, or written upon.
+// findCycle notes a cycle, from its first operation on, for the key of its first write that was polled, or written upon.
 func (c *checker) findCycle(g *graph, s search, cycle []int32) {
+	first := slices.Index(cycle, slices.Min(cycle))
+	cycle = slices.Concat(cycle[first:], cycle[:first])
 	key := none
 	var ops []int
 	var values []int64

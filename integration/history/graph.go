@@ -109,10 +109,7 @@ func (c *checker) graphOf(withWW bool) *graph {
 		for at := range nodes {
 			g.end = append(g.end, int32(before)-1) // -1 is none
 			if at > 0 {
-				session = none
-				if op.Type == OK {
-					session = first[i] + at - 1
-				}
+				session = first[i] + at - 1
 			}
 			g.session = append(g.session, session)
 			c.polledBy(g, op, int(at), writer)

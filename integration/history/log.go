@@ -160,9 +160,9 @@ func (l *keyLog) put(slotID int32, offset int64, p pair) int32 {
 // commit adds what an operation was told of its sends, if it must have been committed: it was ok, or one of its values was
 // read.
 func (c *checker) commit(i int32, op *Op) {
-	proven := op.Type == OK
+	proven := false
 	for _, mop := range op.Mops {
-		if s := mop.Send; s != nil && op.Type == Info && c.h.Header.Transactions {
+		if s := mop.Send; s != nil && op.Type == Info {
 			l := c.logs[s.Key]
 			proven = proven || l.values[l.byValue[s.Value]].read
 		}
@@ -177,7 +177,7 @@ func (c *checker) commit(i int32, op *Op) {
 		if v.writer != i || v.mop != int32(m) {
 			continue // sent twice
 		}
-		v.committed = v.acked || proven || v.read && op.Type != Fail
+		v.committed = v.acked || proven
 		if !v.committed || s.Offset < 0 {
 			continue
 		}

@@ -82,6 +82,12 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			op(1, 0, 1, send(0, 1, 0)), op(4, 2, 3, send(0, 2, -1)), op(2, 4, 5, poll(at{0, 1, 0})), op(2, 6, 7, poll(at{0, 2, 1})), failed(op(3, 8, 9, poll(at{0, 2, 0})))), false,
 			"inconsistent-offsets 0 1/0: [2 4] offset 0 of a/0 has several values: operation 2 (process 2) polled value 1, operation 4 (process 3) polled value 2\n" +
 				"duplicate 0 1/0: [4 3] value 2 of a/0 is at offset 0 (operation 4 (process 3)) and again at offset 1 (operation 3 (process 2))\nviolated 20"},
+		{"two were told the same offset", handMade(
+			op(1, 0, 1, send(0, 1, 0)), op(1, 2, 3, send(0, 2, 0)), op(2, 4, 5, poll(at{0, 2, 0}))), false,
+			"lost-write 0 1/0: [0 2] operation 0 (process 1) was told that value 1 of a/0 is at offset 0; nobody ever read it, though operation 2 (process 2) read value 2 at offset 0\n" +
+				"unseen 0 1/0: [0] operation 0 (process 1) was told that value 1 of a/0 is written at offset 0, but nobody ever read it\n" +
+				"inconsistent-offsets 0 1/0: [0 2] offset 0 of a/0 has several values: operation 0 (process 1) was told it is value 1, operation 2 (process 2) polled value 2\n" +
+				"nonmonotonic-send 0 1/0: [0 1] operation 0 (process 1) sent value 1 of a/0, which is at offset 0, and then, in operation 1, value 2, which is at offset 0\nviolated 20"},
 		{"a value at two offsets", handMade(
 			op(1, 0, 1, send(0, 1, 0)), op(2, 2, 3, poll(at{0, 1, 0}, at{0, 1, 1}))), false,
 			"duplicate 0 1/0: [1 1] value 1 of a/0 is at offset 0 (operation 1 (process 2)) and again at offset 1 (operation 1 (process 2))\nviolated 21"},
@@ -97,6 +103,9 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			op(1, 0, 1, send(0, 1, 0)), op(1, 2, 3, send(0, 2, 1)), failed(op(2, 4, 5, poll(at{0, 1, 0}))), op(3, 6, 7, poll(at{0, 2, 1}))), false,
 			"lost-write 0 1/0: [0 3] operation 0 (process 1) was told that value 1 of a/0 is at offset 0; nobody ever read it, though operation 3 (process 3) read value 2 at offset 1\n" +
 				"unseen 0 1/0: [0] operation 0 (process 1) was told that value 1 of a/0 is written at offset 0, but nobody ever read it\nviolated 20"},
+		{"only one that failed polled what is behind it", handMade(
+			op(1, 0, 1, send(0, 1, 0)), unsure(op(4, 2, 3, send(0, 2, -1))), failed(op(2, 4, 5, poll(at{0, 2, 1})))), false,
+			"unseen 0 1/0: [0] operation 0 (process 1) was told that value 1 of a/0 is written at offset 0, but nobody ever read it\nviolated 20"},
 		{"half of a transaction that must have been committed", handMade(
 			unsure(op(1, 0, 1, send(0, 1, 0), send(0, 2, 1))), op(2, 6, 7, poll(at{0, 2, 1}))), false,
 			"lost-write 0 1/0: [0 1] operation 0 (process 1) took effect, as other values of it show, so that value 1 of a/0 is at offset 0; nobody ever read it, though operation 1 (process 2) read value 2 at offset 1\nviolated 20"},
@@ -132,6 +141,11 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			"nonmonotonic-poll 0 1/0: [1 2] operation 2 (process 3) polled offset 0 of a/0 next after offset 0 in operation 1\nviolated 21"},
 		{"after one that failed it is polled again", handMade(
 			op(1, 0, 1, send(0, 1, 0)), failed(op(3, 2, 3, poll(at{0, 1, 0}))), op(3, 4, 5, poll(at{0, 1, 0}))), false, "ok 0"},
+		{"one that failed polled it again", handMade(
+			op(1, 0, 1, send(0, 1, 0)), op(3, 2, 3, poll(at{0, 1, 0})), failed(op(3, 4, 5, poll(at{0, 1, 0})))), false, "ok 0"},
+		{"within one operation a subscription does not matter", handMade(
+			op(1, 0, 1, send(0, 1, 0)), keysOp(Subscribe, 3, 1, 2, 0), op(3, 2, 3, poll(at{0, 1, 0}, at{0, 1, 0}))), false,
+			"int-nonmonotonic-poll 0 1/0: [2] operation 2 (process 3) polled offset 0 of a/0 right after offset 0\nviolated 21"},
 		{"after an assignment of other keys it is polled again", handMade(
 			op(1, 0, 1, send(0, 1, 0)), op(3, 2, 3, poll(at{0, 1, 0})), keysOp(Assign, 3, 3, 4, 1), keysOp(Assign, 3, 4, 5, 0, 1), op(3, 6, 7, poll(at{0, 1, 0}))), false, "ok 0"},
 		{"after an assignment with the same key it is not", handMade(
@@ -153,6 +167,14 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			op(1, 0, 4, send(0, 1, 1)), op(1, 5, 9, send(0, 2, 0)), op(3, 10, 11, poll(at{0, 2, 0}, at{0, 1, 1}))), false,
 			"nonmonotonic-send 0 1/0: [0 1] operation 0 (process 1) sent value 1 of a/0, which is at offset 1, and then, in operation 1, value 2, which is at offset 0\nviolated 21"},
 
+		{"two turned around, the second of which perhaps", handMade(
+			op(1, 0, 4, send(0, 1, 1)), unsure(op(1, 5, 9, send(0, 2, -1))), op(3, 10, 11, poll(at{0, 2, 0}, at{0, 1, 1}))), false,
+			"nonmonotonic-send 0 1/0: [0 1] operation 0 (process 1) sent value 1 of a/0, which is at offset 1, and then, in operation 1, value 2, which is at offset 0\nviolated 21"},
+		{"two turned around, the first of which perhaps, so that it may have come late", handMade(
+			unsure(op(1, 0, 4, send(0, 1, -1))), op(1, 5, 9, send(0, 2, 0)), op(3, 10, 11, poll(at{0, 2, 0}, at{0, 1, 1}))), false, "ok 0"},
+		{"two turned around of two clients", handMade(
+			op(1, 0, 4, send(0, 1, 1)), unsure(keysOp(Crash, 1, 4, 5)), op(1, 5, 9, send(0, 2, 0)), op(3, 10, 11, poll(at{0, 2, 0}, at{0, 1, 1}))), false, "ok 0"},
+
 		{"writes of two transactions cross", handMade(
 			op(1, 0, 9, send(0, 1, 0), send(1, 2, 1)), op(2, 0, 9, send(0, 2, 1), send(1, 1, 0)),
 			op(3, 10, 11, poll(at{0, 1, 0}, at{0, 2, 1}, at{1, 1, 0}, at{1, 2, 1}))), true,
@@ -164,6 +186,9 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			op(1, 0, 4, send(0, 2, 1)), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, send(0, 1, 0), send(1, 2, 1)),
 			op(3, 10, 11, poll(at{0, 1, 0}, at{0, 2, 1}, at{1, 1, 0}, at{1, 2, 1}))), true,
 			"G0-process 1 1/1: [0 1 2] operation 0 (process 1) did it before operation 1; operation 1 (process 1) sent value 1 of a/1, after which comes value 2 of operation 2 (process 2); operation 2 (process 2) sent value 1 of a/0, after which comes value 2 of operation 0 (process 1)\nok 0"},
+		{"the same, but one of them perhaps came late", handMade(
+			unsure(op(1, 0, 4, send(0, 2, -1))), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, send(0, 1, 0), send(1, 2, 1)),
+			op(3, 10, 11, poll(at{0, 1, 0}, at{0, 2, 1}, at{1, 1, 0}, at{1, 2, 1}))), true, "ok 0"},
 		{"writes cross in real time", handMade(
 			op(1, 0, 4, send(0, 2, 1)), op(4, 5, 9, send(1, 1, 0)), op(2, 0, 9, send(0, 1, 0), send(1, 2, 1)),
 			op(3, 10, 11, poll(at{0, 1, 0}, at{0, 2, 1}, at{1, 1, 0}, at{1, 2, 1}))), true,
@@ -177,6 +202,19 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 		{"polls cross with one process", handMade(
 			op(1, 0, 4, poll(at{0, 1, 0})), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false,
 			"G1c-process 1 1/0: [0 1 2] operation 0 (process 1) did it before operation 1; operation 1 (process 1) sent value 1 of a/1, which operation 2 (process 2) polled; operation 2 (process 2) sent value 1 of a/0, which operation 0 (process 1) polled\nviolated 21"},
+		{"the same behind another that polled the same", handMade(
+			op(7, 0, 3, poll(at{0, 1, 0})), op(1, 0, 4, poll(at{0, 1, 0})), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false,
+			"G1c-process 1 1/0: [1 2 3] operation 1 (process 1) did it before operation 2; operation 2 (process 1) sent value 1 of a/1, which operation 3 (process 2) polled; operation 3 (process 2) sent value 1 of a/0, which operation 1 (process 1) polled\nviolated 21"},
+		{"the same, but its first failed", handMade(
+			failed(op(1, 0, 4, poll(at{0, 1, 0}))), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0)), op(6, 10, 11, poll(at{0, 1, 0}))), false, "ok 0"},
+		{"the same, but at one time", handMade(
+			op(1, 0, 6, poll(at{0, 1, 0})), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false, "ok 0"},
+		{"polls cross with one process that had two clients", handMade(
+			op(1, 0, 3, poll(at{0, 1, 0})), unsure(keysOp(Crash, 1, 3, 4)), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false,
+			"G1c-realtime 1 1/0: [0 2 3] operation 0 (process 1) ended 2ns before operation 2 (process 1) began; operation 2 (process 1) sent value 1 of a/1, which operation 3 (process 2) polled; operation 3 (process 2) sent value 1 of a/0, which operation 0 (process 1) polled\nviolated 21"},
+		{"polls cross in real time, with other ends between", handMade(
+			op(1, 0, 4, poll(at{0, 1, 0})), op(5, 0, 5, poll()), op(6, 0, 6, poll()), op(4, 7, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false,
+			"G1c-realtime 1 1/0: [0 3 4] operation 0 (process 1) ended 3ns before operation 3 (process 4) began; operation 3 (process 4) sent value 1 of a/1, which operation 4 (process 2) polled; operation 4 (process 2) sent value 1 of a/0, which operation 0 (process 1) polled\nviolated 21"},
 		{"polls cross in real time", handMade(
 			op(1, 0, 4, poll(at{0, 1, 0})), op(4, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false,
 			"G1c-realtime 1 1/0: [0 1 2] operation 0 (process 1) ended 1ns before operation 1 (process 4) began; operation 1 (process 4) sent value 1 of a/1, which operation 2 (process 2) polled; operation 2 (process 2) sent value 1 of a/0, which operation 0 (process 1) polled\nviolated 21"},

@@ -2,8 +2,8 @@ package history
 
 import "fmt"
 
-// checkSends judges the order in which the sends of each process came into the logs: within each operation, and from one ok
-// operation to the next.
+// checkSends judges the order in which the sends of each process came into the logs: within each operation, and from one that
+// was ok to the next.
 func (c *checker) checkSends() {
 	type place struct{ process, key int }
 	last := map[place]*value{}
@@ -15,9 +15,6 @@ func (c *checker) checkSends() {
 			for k := range within {
 				delete(last, place{op.Process, k})
 			}
-		}
-		if op.Type == Fail {
-			continue
 		}
 		for m, mop := range op.Mops {
 			s := mop.Send
@@ -31,7 +28,7 @@ func (c *checker) checkSends() {
 			}
 			if before := within[s.Key]; before != nil {
 				c.checkSendStep(s.Key, before, v)
-			} else if before := last[place{op.Process, s.Key}]; before != nil && op.Type == OK && v.first <= before.first {
+			} else if before := last[place{op.Process, s.Key}]; before != nil && v.first <= before.first {
 				c.findSend(NonmonotonicSend, s.Key, c.reordered(s.Key, before, v), before, v)
 			}
 			within[s.Key] = v

@@ -96,12 +96,19 @@ func TestWhatNoAcksExcuse(t *testing.T) {
 		exit int
 	}{
 		{"two polled values at one offset", handMade(op(1, 0, 1, send(2, 1, 0)), op(4, 2, 3, send(2, 2, 0)), op(2, 4, 5, poll(at{2, 1, 0})), op(3, 4, 5, poll(at{2, 2, 0}))), ExitLost},
+		{"two polled values and one told at one offset", handMade(op(5, 0, 1, send(2, 3, 0)), op(1, 0, 1, send(2, 1, 0)), op(4, 2, 3, send(2, 2, 0)), op(2, 4, 5, poll(at{2, 1, 0})), op(3, 4, 5, poll(at{2, 2, 0}))), ExitLost},
+		{"the offset of a copy that was lost, of two", handMade(op(1, 0, 1, send(2, 1, 7)), op(2, 2, 3, poll(at{2, 1, 6}))), ExitOK},
 		{"the answer of a record whose place another took", handMade(op(1, 0, 1, send(2, 1, 0)), op(4, 2, 3, send(2, 2, 0)), op(3, 4, 5, poll(at{2, 2, 0}))), ExitOK},
 		{"a failed one read", handMade(failed(op(1, 0, 1, send(2, 1, 0))), op(2, 4, 5, poll(at{2, 1, 0}))), ExitLost},
 		{"a poll leaves out what was polled", handMade(op(1, 0, 1, send(2, 1, 0), send(2, 2, 1), send(2, 3, 2)),
 			op(2, 4, 5, poll(at{2, 1, 0}, at{2, 3, 2})), op(3, 4, 5, poll(at{2, 2, 1}))), ExitOrder},
 		{"records turned around", handMade(op(1, 0, 1, send(2, 1, 1)), op(1, 2, 3, send(2, 2, 0)), op(3, 4, 5, poll(at{2, 2, 0}, at{2, 1, 1}))), ExitOrder},
 		{"a lost one and one after it", handMade(op(1, 0, 1, send(2, 1, 1)), op(1, 2, 3, send(2, 2, 0)), op(3, 4, 5, poll(at{2, 2, 0}))), ExitOK},
+		{"the same with acks=0", func() *History {
+			h := handMade(op(1, 0, 1, send(2, 1, -1)), op(1, 2, 3, send(2, 2, -1)), op(3, 4, 5, poll(at{2, 2, 0}, at{2, 1, 1})))
+			h.Header.Topics[1].Acks = "0"
+			return h
+		}(), ExitOK},
 		{"a polled one that the copies do not have", func() *History {
 			h := handMade(op(1, 0, 1, send(2, 1, 0)), op(3, 4, 5, poll(at{2, 1, 0})))
 			h.Copies = []Copy{{Key: 2, Node: 1, End: 1, High: 1, Batches: []Batch{{Control: true}}}}
@@ -129,6 +136,18 @@ func TestAFlaggedLossExplainsWhatItDoesToReaders(t *testing.T) {
 	h.Losses = []Loss{{Key: 0, From: 1, To: 2, At: 10}}
 	if r := Check(h); r.Exit != ExitOK || r.Topics[0].Verdict != VerdictAllowed {
 		t.Errorf("flagged:\n%s", said(r))
+	}
+}
+
+func TestAFlaggedLossExplainsWhatTookItsPlace(t *testing.T) {
+	h := handMade(op(1, 0, 1, send(0, 1, 0)), op(1, 2, 3, send(0, 2, 1)), op(4, 20, 21, send(0, 3, 1)), op(2, 24, 25, poll(at{0, 1, 0}, at{0, 3, 1})))
+	h.Losses = []Loss{{Key: 0, From: 1, To: 2, At: 10}}
+	if r := Check(h); r.Exit != ExitOK {
+		t.Error(said(r))
+	}
+	h.Losses[0].At = 1
+	if r := Check(h); r.Exit != ExitLost {
+		t.Errorf("sent after it was told:\n%s", said(r))
 	}
 }
 
