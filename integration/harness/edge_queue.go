@@ -24,7 +24,6 @@ type queue struct {
 	mu    sync.Mutex // guards all below
 	items []late
 	bytes int
-	last  time.Time // due of the newest, so that none overtakes
 	over  bool
 }
 
@@ -46,10 +45,6 @@ func (q *queue) offer(l late) bool {
 		q.mu.Unlock()
 		return false
 	}
-	if l.due.Before(q.last) {
-		l.due = q.last
-	}
-	q.last = l.due
 	q.items = append(q.items, l)
 	q.bytes += len(l.b)
 	q.mu.Unlock()

@@ -21,14 +21,15 @@ type world struct {
 	edges *Edges
 	road  string
 	tcp   net.Listener
-	udp   *net.UDPConn // what node 2 hears of datagrams
+	udp   *net.UDPConn  // what node 2 hears of datagrams
+	conns chan net.Conn // of the echo server, a few
 
 	unknown atomic.Bool // clients are no node
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{}
+	w := &world{conns: make(chan net.Conn, 10)}
 	w.edges = NewEdges(EdgeOptions{Seed: 1, Source: func(string, netip.AddrPort, netip.AddrPort) (int, bool) { return 1, !w.unknown.Load() }})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -42,6 +43,10 @@ func newWorld(t *testing.T) *world {
 			c, err := l.Accept()
 			if err != nil {
 				return
+			}
+			select {
+			case w.conns <- c:
+			default:
 			}
 			echoes.Go(func() {
 				_, _ = io.Copy(c, c)
@@ -169,6 +174,32 @@ func TestTheEndOfAConnectionDoesNotCrossACut(t *testing.T) {
 	w.edges.Heal()
 	_, err = c.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestWhoSpeaksToOneThatDiedLearnsOfItOnlyWhereItsAnswersGetThrough(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(t)
+	say(t, c, "a")
+	hear(t, c, "a")
+	require.NoError(t, w.edges.Cut(2, 1))
+	server := (<-w.conns).(*net.TCPConn)
+	require.NoError(t, server.SetLinger(0))
+	require.NoError(t, server.Close())
+	reads := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		reads <- err
+	}()
+	for range 20 { // the first ones are taken by a kernel that knows of no end yet
+		say(t, c, "b")
+		select {
+		case err := <-reads:
+			t.Fatalf("the end crossed a cut: %v", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	w.edges.Heal()
+	require.Error(t, <-reads)
 }
 
 func TestWhatIsHeldIsBounded(t *testing.T) {

@@ -121,3 +121,17 @@ func TestNodesThatAFaultHasInHandAreLeftAlone(t *testing.T) {
 		})
 	}
 }
+
+func TestNothingSettlesWhileAFaultHasNodesInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, 3, 3, 3)
+		n := started(t, f, "restart") // afterwards all nodes run
+		_, _, err := n.Start(t.Context(), seeded(1))
+		require.NoError(t, err)
+		require.NoError(t, f.broken())
+		s := n.(*restart).s
+		require.ErrorContains(t, s.Settle(t.Context()), "in hand")
+		require.NoError(t, n.Heal(t.Context()))
+		require.NoError(t, s.Settle(t.Context()))
+	})
+}

@@ -68,7 +68,7 @@ var kinds = []Kind{
 		make: func(b base) Nemesis { return &bitFlip{b} }},
 	{Name: "truncate", Class: "disk", About: "cut the logs of a minority that was stopped", Destroys: true,
 		make: func(b base) Nemesis { return &truncation{b} }},
-	{Name: "indexrot", Class: "disk", About: "remove index files of a minority that was killed, or spoil them", Destroys: true,
+	{Name: "indexrot", Class: "disk", About: "remove index files of a minority that was stopped, or spoil them", Destroys: true,
 		make: func(b base) Nemesis { return &indexRot{b} }},
 
 	{Name: "elect", Class: "membership", About: "let other replicas lead",

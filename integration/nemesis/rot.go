@@ -37,14 +37,14 @@ func (t *truncation) Start(ctx context.Context, rng *rand.Rand) ([]int, string, 
 	return t.spoil(ctx, rng, spoiling{"cut %d bytes off the ends of logs of %s", t.s.c.Stop, t.s.newestSegments, cut})
 }
 
-// indexRot flips bits in index files of nodes that were killed, fills them with zeros or removes them, and starts the nodes
-// again.
+// indexRot flips bits in index files, fills them with zeros or removes them, and starts the nodes again. These had ended in an
+// orderly way: then every log has such files.
 type indexRot struct{ base }
 
 func (x *indexRot) Check() error { return x.disks() }
 
 func (x *indexRot) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	return x.spoil(ctx, rng, spoiling{"spoiled %d index files of %s", x.s.c.Kill, x.s.indexes, spoilIndex})
+	return x.spoil(ctx, rng, spoiling{"spoiled %d index files of %s", x.s.c.Stop, x.s.indexes, spoilIndex})
 }
 
 // spoiling is what is done to files of nodes that are down.

@@ -68,7 +68,7 @@ func TestNothingIsDestroyedBeforeTheClusterWasWhole(t *testing.T) {
 }
 
 func TestEveryClassComesUpWithinSixPeriods(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(250) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(t, 3+2*int(seed%2), 3, 3)
 			classes := map[string]int{}
