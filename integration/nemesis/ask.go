@@ -36,7 +36,7 @@ func (a Ask) do(ctx context.Context, f func(context.Context, *kgo.Client) error)
 	return f(ctx, client)
 }
 
-// Elect lets one replica that is in sync lead.
+// Elect implements Changes.
 func (a Ask) Elect(ctx context.Context, topic string, partition int32, node int) error {
 	return a.do(ctx, func(ctx context.Context, client *kgo.Client) error {
 		req := kmsg.NewPtrElectLeadersRequest()
@@ -63,7 +63,7 @@ func (a Ask) Elect(ctx context.Context, topic string, partition int32, node int)
 	})
 }
 
-// Move gives a partition other replicas.
+// Move implements Changes.
 func (a Ask) Move(ctx context.Context, topic string, partition int32, replicas []int) error {
 	return a.do(ctx, func(ctx context.Context, client *kgo.Client) error {
 		req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
@@ -95,7 +95,7 @@ func (a Ask) Move(ctx context.Context, topic string, partition int32, replicas [
 	})
 }
 
-// SetConfig changes one setting of a topic.
+// SetConfig implements Changes.
 func (a Ask) SetConfig(ctx context.Context, topic, key, value string) error {
 	return a.do(ctx, func(ctx context.Context, client *kgo.Client) error {
 		req := kmsg.NewPtrIncrementalAlterConfigsRequest()

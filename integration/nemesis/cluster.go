@@ -66,6 +66,7 @@ type Disks interface {
 // Changes asks a cluster to change. A call returns when the change was accepted, not when it is done.
 type Changes interface {
 	Elect(ctx context.Context, topic string, partition int32, node int) error
+	// Move gives a partition other replicas; none cancels a move that is under way.
 	Move(ctx context.Context, topic string, partition int32, replicas []int) error
 	SetConfig(ctx context.Context, topic, key, value string) error
 }

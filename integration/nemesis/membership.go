@@ -121,10 +121,16 @@ func (r *reassign) Start(ctx context.Context, rng *rand.Rand) ([]int, string, er
 	return []int{from, to}, what, nil
 }
 
-// move gives a partition these replicas and waits until it has them alone. A move that is under way is replaced.
+// move gives a partition these replicas and waits until it has them alone. A move that is under way is cancelled.
 func (r *reassign) move(ctx context.Context, p Partition, replicas []int) error {
-	if err := r.s.c.Changes().Move(ctx, p.Topic, p.ID, replicas); err != nil {
-		return err
+	c := r.s.c.Changes()
+	if err := c.Move(ctx, p.Topic, p.ID, replicas); err != nil {
+		if c.Move(ctx, p.Topic, p.ID, nil) != nil {
+			return err
+		}
+		if err := c.Move(ctx, p.Topic, p.ID, replicas); err != nil {
+			return err
+		}
 	}
 	return r.s.until(ctx, p.Topic, func(now Partition) error {
 		if now.ID == p.ID && (now.Changing || !slices.Equal(now.Replicas, replicas)) {
