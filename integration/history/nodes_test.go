@@ -71,6 +71,16 @@ func TestCopiesAreJudgedByTheirMeaning(t *testing.T) {
 			h.Copies = []Copy{copyOf(1, 0)}
 			return h
 		}(), "dirty-read 0 1/0: [1] operation 1 (process 2) polled value 1 of a/0 at offset 0, where the copy on node 1 has none of ours\nviolated 20"},
+		{"a polled value where a copy has not yet seen the commit", func() *History {
+			h := handMade(unsure(op(1, 0, 1, send(0, 1, -1))), op(2, 2, 3, poll(at{0, 1, 0})))
+			h.Copies = []Copy{change(copyOf(1, 0), func(c *Copy) { c.High = 0 })}
+			return h
+		}(), "ok 0"},
+		{"a polled value that is another's, flagged", func() *History {
+			h := handMade(unsure(op(1, 0, 1, send(0, 1, -1))), op(2, 2, 3, poll(at{0, 1, 0})))
+			h.Copies, h.Losses = []Copy{copyOf(1, 0)}, []Loss{{Key: 0, From: 0, To: 1, At: 9}}
+			return h
+		}(), "dirty-read 0 1/1: [1] operation 1 (process 2) polled value 1 of a/0 at offset 0, where the copy on node 1 has none of ours\nok 0"},
 		{"a value that only the copies have elsewhere", func() *History {
 			h := handMade(op(1, 0, 1, send(0, 1, 0)))
 			h.Copies = []Copy{copyOf(1, 0, 1)}
