@@ -126,7 +126,8 @@ type Loss struct {
 	Media bool `json:"media,omitempty"`
 }
 
-// Watermark is a high watermark that one client was told.
+// Watermark is a high watermark that one client was told. One of an older epoch than the client was told before is not held
+// against the cluster.
 type Watermark struct {
 	Process int           `json:"p"`
 	Key     int           `json:"k"`

@@ -102,9 +102,13 @@ func (p *planter) epochBack() bool {
 
 func (p *planter) watermarkBack() bool {
 	t := p.tail()
+	newest := int32(0)
+	for _, w := range p.h.Watermarks {
+		newest = max(newest, w.Epoch)
+	}
 	for _, i := range p.rng.Perm(len(p.h.Watermarks)) {
 		if w := p.h.Watermarks[i]; w.High > 0 {
-			w.High, w.At = w.High-1, t.start
+			w.High, w.Epoch, w.At = w.High-1, newest, t.start
 			p.h.Watermarks = append(p.h.Watermarks, w)
 			return true
 		}

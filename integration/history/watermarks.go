@@ -2,13 +2,22 @@ package history
 
 import "fmt"
 
-// checkWatermarks judges what each client was told, in the order it was told: a high watermark never goes back.
+// checkWatermarks judges what each client was told, in the order it was told: a high watermark never goes back. What the
+// leader of an older epoch tells, one that does not know yet that it was deposed, a client has to disregard.
 func (c *checker) checkWatermarks() {
 	type place struct{ process, key int }
 	highest := map[place]*Watermark{}
+	epoch := map[place]int32{}
 	top := make([]*Watermark, len(c.h.Header.Keys)) // of any process
 	for i := range c.h.Watermarks {
 		w := &c.h.Watermarks[i]
+		if t := top[w.Key]; t == nil || w.High > t.High {
+			top[w.Key] = w
+		}
+		if e, known := epoch[place{w.Process, w.Key}]; known && w.Epoch < e {
+			continue
+		}
+		epoch[place{w.Process, w.Key}] = w.Epoch
 		before := highest[place{w.Process, w.Key}]
 		if before != nil && w.High < before.High {
 			c.find(WatermarkBack, w.Key, c.rules.flagged(w.Key, before.At, w.High, before.High-1), func() Example {
@@ -19,9 +28,6 @@ func (c *checker) checkWatermarks() {
 		}
 		if before == nil || w.High >= before.High {
 			highest[place{w.Process, w.Key}] = w
-		}
-		if t := top[w.Key]; t == nil || w.High > t.High {
-			top[w.Key] = w
 		}
 	}
 	for k, w := range top {
