@@ -186,13 +186,23 @@ func (s *Schedule) start(ctx context.Context, n Nemesis) (running, bool) {
 		}
 		return r, true
 	}
-	r.f.Failed = fmt.Sprintf("start: %v", err)
 	if errors.Is(err, ErrCannot) && len(nodes) == 0 && s.mend(ctx, n) == nil {
 		return r, false // nothing was done: there is nothing to tell
+	}
+	switch {
+	case ctx.Err() != nil:
+		r.f.What = also(what, "the run ended while it was begun")
+	case errors.Is(err, ErrCannot):
+		r.f.What = also(what, err.Error()) // a part of it was done
+	default:
+		r.f.Failed = fmt.Sprintf("start: %v", err)
 	}
 	_ = s.end(ctx, []running{r}) // Run tries again, and tells
 	return r, false
 }
+
+// also adds to what people are told.
+func also(what, more string) string { return strings.TrimPrefix(what+"; "+more, "; ") }
 
 // end heals faults, also when ctx has ended, and tells of their ends. It heals them side by side: a node may have to wait for
 // what another fault holds back.
