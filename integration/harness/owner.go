@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -66,14 +65,21 @@ func (n *Node) holds(file string) bool {
 	if pid == 0 {
 		return false
 	}
-	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	d, err := os.Open(dir)
 	if err != nil {
 		return false
 	}
-	for _, fd := range open {
-		if at, err := os.Readlink(fd); err == nil && at == file {
-			return true
+	defer d.Close()
+	for {
+		fds, err := d.Readdirnames(256)
+		for _, fd := range fds {
+			if at, err := os.Readlink(dir + fd); err == nil && at == file {
+				return true
+			}
+		}
+		if err != nil {
+			return false
 		}
 	}
-	return false
 }

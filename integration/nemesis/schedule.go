@@ -105,7 +105,7 @@ type running struct {
 func (s *Schedule) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.healAll()) }()
 	for period := 0; (s.opt.Periods == 0 || period < s.opt.Periods) && ctx.Err() == nil; period++ {
-		under := s.begin(ctx)
+		under := s.begin(ctx, period)
 		_ = sleep(ctx, s.opt.Faults)
 		if err := s.end(ctx, under); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (s *Schedule) Run(ctx context.Context) (err error) {
 }
 
 // begin draws and starts what is done in one period.
-func (s *Schedule) begin(ctx context.Context) (under []running) {
+func (s *Schedule) begin(ctx context.Context, period int) (under []running) {
 	if s.none.draw(nil) || len(s.classes.all) == 0 {
 		return nil
 	}
@@ -129,16 +129,17 @@ func (s *Schedule) begin(ctx context.Context) (under []running) {
 	if s.destroys(drawn) {
 		_ = s.settle(ctx) // without it the faults keep to the nodes that are hurt already
 	}
-	for _, class := range drawn {
-		if len(under) > 0 && kindOf(under[0].n.Name()).Alone || !s.one(ctx, class, &under) {
+	for i, class := range drawn {
+		if len(under) > 0 && kindOf(under[0].n.Name()).Alone || !s.one(ctx, class, 2*period+i, &under) {
 			s.classes.back(class) // it comes first in the next period
 		}
 	}
 	return under
 }
 
-// one starts one fault of a class. What finds nothing to do gives way to another fault of the class, once each.
-func (s *Schedule) one(ctx context.Context, class string, under *[]running) bool {
+// one starts one fault of a class. What finds nothing to do gives way to another fault of the class, once each. What faults
+// draw depends on the seed and their number alone: how much one draws, which the cluster has a say in, changes no other.
+func (s *Schedule) one(ctx context.Context, class string, number int, under *[]running) bool {
 	var tried []string
 	for range s.byClass[class] {
 		n := s.faults[class].draw(func(n Nemesis) bool { return !slices.Contains(tried, n.Name()) })
@@ -149,7 +150,7 @@ func (s *Schedule) one(ctx context.Context, class string, under *[]running) bool
 		if len(*under) > 0 && kindOf(n.Name()).Alone {
 			continue
 		}
-		if r, ok := s.start(ctx, n); ok {
+		if r, ok := s.start(ctx, n, rand.New(rand.NewPCG(s.opt.Seed, uint64(1+number)))); ok {
 			*under = append(*under, r)
 			return true
 		}
@@ -173,12 +174,12 @@ func (s *Schedule) settle(ctx context.Context) error {
 	return s.site.Settle(ctx)
 }
 
-// start starts one fault, and heals it at once when that failed.
-func (s *Schedule) start(ctx context.Context, n Nemesis) (running, bool) {
+// start starts one fault, and heals it at once when that failed or the run ended meanwhile.
+func (s *Schedule) start(ctx context.Context, n Nemesis, rng *rand.Rand) (running, bool) {
 	bounded, cancel := context.WithTimeout(ctx, s.opt.Start)
 	defer cancel()
 	r := running{n: n, f: history.Fault{Name: n.Name(), Start: time.Since(s.opt.Began)}}
-	nodes, what, err := n.Start(bounded, s.rng)
+	nodes, what, err := n.Start(bounded, rng)
 	r.f.Nodes, r.f.What = nodes, what
 	if err == nil {
 		if s.opt.Started != nil {
