@@ -30,6 +30,7 @@ func (c *checker) checkCopies() {
 		for _, r := range list {
 			c.checkCopy(k, r)
 			c.checkPolled(k, r)
+			c.checkPassed(k, r)
 		}
 		c.comparePairs(k, list)
 		c.checkHeld(k, list)

@@ -27,6 +27,32 @@ func (h *held) end() Split {
 	return h.split
 }
 
+// checkPassed judges whether readers were given every record of ours that they passed. Where groups are transactions, one that
+// perhaps was aborted is rightly hidden; an acknowledged one is Unseen already.
+func (c *checker) checkPassed(k int, r *replica) {
+	l := c.logs[k]
+	bound := l.bound()
+	if bound == none || c.h.Header.Transactions {
+		return
+	}
+	read := min(r.End, r.High, l.offset(l.values[bound].first))
+	for _, b := range r.batches {
+		for i, x := range b.Values {
+			at := b.Base + int64(i)
+			id, sent := l.byValue[x]
+			if !sent || x == 0 || at < r.Start || at >= read || l.values[id].polled || l.values[id].acked {
+				continue
+			}
+			writer := l.values[id].writer
+			c.find(Gap, k, c.rules.flagged(k, c.h.Ops[writer].Start, at), func() Example {
+				return Example{Ops: []int{int(writer)}, Offsets: []int64{at}, Values: []int64{x}, Nodes: []int{r.Node}, Text: fmt.Sprintf(
+					"the copy of %s on node %d has value %d of operation %d at offset %d, but readers who came farther were not given it",
+					c.key(k), r.Node, x, writer, at)}
+			})
+		}
+	}
+}
+
 // checkHeld judges whether the copy of each node has every acknowledged value of its key. A node that is merely behind is
 // not accused: a value at or above the end of its copy is missed there only if no copy has it.
 func (c *checker) checkHeld(k int, list []*replica) {

@@ -38,7 +38,7 @@ const (
 
 	EpochBack    Kind = "epoch-back"    // in one copy, a batch has an older leader epoch than one before it
 	CopiesDiffer Kind = "copies-differ" // two copies differ below the high watermarks of all
-	Gap          Kind = "gap"           // a copy has no batch for an offset within it
+	Gap          Kind = "gap"           // a copy has no batch for an offset within it, or readers were not given what it has
 	Miscount     Kind = "miscount"      // a batch has more or fewer records than offsets
 	LostOnNode   Kind = "lost-on-node"  // an acknowledged value is not in the copy of a node
 	DirtyRead    Kind = "dirty-read"    // what was polled at an offset is not what a copy has there

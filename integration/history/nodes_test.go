@@ -54,6 +54,14 @@ func TestCopiesAreJudgedByTheirMeaning(t *testing.T) {
 				"dirty-read 0 1/0: [3] operation 3 (process 3) polled value 3 of a/0 at offset 3, where the copy on node 2 has none of ours\n" +
 				"copies-differ 0 1/0: [] the copies of a/0 on nodes 1 and 2 differ from offset 3 on, below their high watermark 4\n" +
 				"gap 0 1/0: [] the copy of a/0 on node 2 has no batch for offsets 3 to 3\nviolated 20"},
+		{"one with a control batch in place of another's", three(copyOf(1, 1, 0, 2, 3), change(copyOf(2, 1, 0, 2, 3), func(c *Copy) { c.Batches[1].Control = true })),
+			"copies-differ 0 1/0: [] the copies of a/0 on nodes 1 and 2 differ from offset 1 on, below their high watermark 4\nviolated 20"},
+		{"one that lacks a record, flagged", func() *History {
+			h := three(copyOf(1, 1, -1, 2, 0))
+			h.Losses = []Loss{{Key: 0, From: 3, To: 4, At: 9}}
+			return h
+		}(), "lost-on-node 0 1/1 {Prefix:0 Middle:0 Postfix:1}: [2] operation 2 (process 2) was told that value 3 of a/0 is written at offset 3, but it is not in the copy on node 1\n" +
+			"dirty-read 0 1/1: [3] operation 3 (process 3) polled value 3 of a/0 at offset 3, where the copy on node 1 has none of ours\nok 0"},
 		{"a gap", three(change(good(), func(c *Copy) { c.Batches = slices.Delete(c.Batches, 1, 2) })),
 			"gap 0 1/0: [] the copy of a/0 on node 1 has no batch for offsets 1 to 1\nviolated 20"},
 		{"a gap at the end", three(change(good(), func(c *Copy) { c.End = 6 })),
@@ -71,6 +79,16 @@ func TestCopiesAreJudgedByTheirMeaning(t *testing.T) {
 			h.Copies = []Copy{copyOf(1, 0)}
 			return h
 		}(), "dirty-read 0 1/0: [1] operation 1 (process 2) polled value 1 of a/0 at offset 0, where the copy on node 1 has none of ours\nviolated 20"},
+		{"a record that readers were not given, in groups", func() *History {
+			h := handMade(unsure(op(1, 0, 1, send(0, 1, -1))), op(1, 2, 3, send(0, 2, 1)), unsure(op(4, 2, 3, send(0, 3, -1))), op(2, 4, 5, poll(at{0, 2, 1})))
+			h.Copies, h.Header.Transactions = []Copy{copyOf(1, 1, 2, 3)}, false
+			return h
+		}(), "gap 0 1/0: [0] the copy of a/0 on node 1 has value 1 of operation 0 at offset 0, but readers who came farther were not given it\nviolated 20"},
+		{"the same, in transactions", func() *History {
+			h := handMade(unsure(op(1, 0, 1, send(0, 1, -1))), op(1, 2, 3, send(0, 2, 1)), op(2, 4, 5, poll(at{0, 2, 1})))
+			h.Copies = []Copy{copyOf(1, 1, 2)}
+			return h
+		}(), "ok 0"},
 		{"a polled value where a copy has not yet seen the commit", func() *History {
 			h := handMade(unsure(op(1, 0, 1, send(0, 1, -1))), op(2, 2, 3, poll(at{0, 1, 0})))
 			h.Copies = []Copy{change(copyOf(1, 0), func(c *Copy) { c.High = 0 })}
@@ -134,7 +152,7 @@ func TestAWatermarkNeverGoesBack(t *testing.T) {
 		{[]Watermark{{Process: 1, Key: 0, High: 2, Epoch: 2, At: 1}, mark(1, 0, 1), {Process: 1, Key: 0, High: 2, Epoch: 2, At: 5}}, nil,
 			"watermark-back 0 1/0: [] process 1 was told a high watermark of 1 of a/0 in leader epoch 3, 0s after one of 2 in epoch 2\nviolated 20"},
 		{[]Watermark{mark(1, 0, 5)}, nil,
-			"watermark-back 0 1/0: [] process 1 was told a high watermark of 5 of a/0 in leader epoch 3, but at the end no copy has one above 4\nviolated 20"},
+			"watermark-back 0 1/0: [] process 1 was told a high watermark of 5 of a/0 in leader epoch 3, but at the end all copies end by offset 4\nviolated 20"},
 		{[]Watermark{mark(1, 0, 5), mark(1, 0, 4)}, []Loss{{Key: 0, From: 4, To: 5, At: 5}},
 			"watermark-back 0 2/2: [] process 1 was told a high watermark of 4 of a/0 in leader epoch 3, -1ns after one of 5 in epoch 3\nok 0"},
 	} {
