@@ -39,9 +39,3 @@ func (t *Topic) commits() bool {
 	}
 	return false
 }
-
-// repeats says whether a retry of the topic's producers may write a record twice.
-func (t *Topic) repeats() bool {
-	n, _ := copiesAwaited(t.Acks)
-	return t.Repeats || n != waitsForCommit
-}

@@ -23,7 +23,7 @@ func oneOfEach() *History {
 		},
 		Ops: []Op{
 			{Process: 1, Type: OK, F: Assign, Start: 1, End: 2, Keys: []int{0, 1}},
-			{Process: 1, Type: Info, F: Txn, Start: 3, End: 9, Moved: []int{1}, Final: true, Error: "gone <away>", Node: 2, Mops: []Mop{
+			{Process: 1, Type: Info, F: Txn, Start: 3, End: 9, Moved: []int{1}, Final: true, Error: "gone <away>", Node: 2, Repeats: true, Mops: []Mop{
 				{Send: &Sent{Key: 1, Value: 5, Offset: -1}}, {Poll: []Seen{{1, 4, 3}, {0, 1, 2}}}, {},
 			}},
 		},
@@ -210,7 +210,7 @@ func TestAFullDiskIsTold(t *testing.T) {
 
 func TestOperationsAreReadTheFastWay(t *testing.T) {
 	h := Generate(Shape{Seed: 1, Transactions: true})
-	h.Ops = append(h.Ops, Op{Process: 1, Type: Info, F: Poll, Start: 1 << 50, End: 1 << 51, Moved: []int{1}, Final: true, Error: "gone", Node: 2})
+	h.Ops = append(h.Ops, Op{Process: 1, Type: Info, F: Poll, Start: 1 << 50, End: 1 << 51, Moved: []int{1}, Final: true, Error: "gone", Node: 2, Repeats: true})
 	for i, l := range strings.Split(text(t, h), "\n")[1 : 1+len(h.Ops)] {
 		op, ok := opLine([]byte(l))
 		if !ok || !reflect.DeepEqual(op, h.Ops[i]) {
@@ -222,7 +222,7 @@ func TestOperationsAreReadTheFastWay(t *testing.T) {
 // The fast way may refuse what encoding/json takes, but what it takes must be the same.
 func FuzzOperationLine(f *testing.F) {
 	for _, l := range []string{
-		`{"op":{"p":1,"type":"ok","f":"poll","start":-0,"end":123456789012345678,"mops":[{"poll":[{"k":0,"v":1,"o":2}]},{}],"keys":[],"moved":[1,2],"final":false,"error":"x","node":3}}`,
+		`{"op":{"p":1,"type":"ok","f":"poll","start":-0,"end":123456789012345678,"mops":[{"poll":[{"k":0,"v":1,"o":2}]},{}],"keys":[],"moved":[1,2],"final":false,"error":"x","node":3,"repeats":true}}`,
 		`{"op":{"p":01}}`, `{"op":{"p":1,"p":2}}`, `{"op":{"type":"a\u0041"}}`, `{"op":{"mops":[{"send":{"k":1,"v":2,"o":-1},"poll":[]}]}}`,
 		`{"op":{"p":1234567890123456789}}`, `{"op":{"p":null}}`, `{"op":{"p":1 }}`, `{"op":{"p":1,}}`, `{"op":{"mops":[{"send":{"k":1,"v":2,"o":-1},"send":{"k":1}}]}}`,
 	} {

@@ -33,8 +33,7 @@ type Topic struct {
 	MinAcks    string `json:"minAcks"`
 	Acks       string `json:"acks"` // of the producers: 0, 1, 2 and so on, or all
 
-	// Repeats says that the producers were not idempotent although they asked for all: a retry may write a record again.
-	// Producers that ask for less than all never are.
+	// Repeats says that the producers tried again without being idempotent, so that any record may be there twice.
 	Repeats bool `json:"repeats,omitempty"`
 }
 
@@ -81,6 +80,9 @@ type Op struct {
 	Final   bool          `json:"final,omitempty"` // a poll after the faults were healed
 	Error   string        `json:"error,omitempty"`
 	Node    int           `json:"node,omitempty"` // that answered, where it is known
+
+	// Repeats says that a client that is not idempotent wrote a record more than once, so that it may be there twice.
+	Repeats bool `json:"repeats,omitempty"`
 }
 
 // Mop is one send or one poll of an operation. Exactly one of Send and Poll is set.

@@ -91,8 +91,11 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 		{"a value at two offsets", handMade(
 			op(1, 0, 1, send(0, 1, 0)), op(2, 2, 3, poll(at{0, 1, 0}, at{0, 1, 1}))), false,
 			"duplicate 0 1/0: [1 1] value 1 of a/0 is at offset 0 (operation 1 (process 2)) and again at offset 1 (operation 1 (process 2))\nviolated 21"},
-		{"the same of producers that are not idempotent", handMade(
+		{"the same with acks=1", handMade(
 			op(1, 0, 1, send(2, 1, 0)), op(2, 2, 3, poll(at{2, 1, 0}, at{2, 1, 1}))), false,
+			"duplicate 2 1/0: [1 1] value 1 of b/0 is at offset 0 (operation 1 (process 2)) and again at offset 1 (operation 1 (process 2))\nviolated 21"},
+		{"the same of a producer that wrote it again", handMade(
+			Op{Process: 1, Type: OK, F: Send, Start: 0, End: 1, Mops: []Mop{send(2, 1, 0)}, Repeats: true}, op(2, 2, 3, poll(at{2, 1, 0}, at{2, 1, 1}))), false,
 			"duplicate 2 1/1: [1 1] value 1 of b/0 is at offset 0 (operation 1 (process 2)) and again at offset 1 (operation 1 (process 2))\nok 0"},
 
 		{"an acknowledged value is missing in the middle", handMade(

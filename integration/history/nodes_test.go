@@ -151,6 +151,8 @@ func TestAWatermarkNeverGoesBack(t *testing.T) {
 		{[]Watermark{mark(1, 0, 4), {Process: 1, Key: 0, High: 3, Epoch: 2, At: 5}, mark(1, 0, 4)}, nil, "ok 0"},
 		{[]Watermark{{Process: 1, Key: 0, High: 2, Epoch: 2, At: 1}, mark(1, 0, 1), {Process: 1, Key: 0, High: 2, Epoch: 2, At: 5}}, nil,
 			"watermark-back 0 1/0: [] process 1 was told a high watermark of 1 of a/0 in leader epoch 3, 0s after one of 2 in epoch 2\nviolated 20"},
+		{[]Watermark{mark(1, 0, 4), mark(1, 0, 2), mark(1, 0, 3)}, nil,
+			"watermark-back 0 2/0: [] process 1 was told a high watermark of 2 of a/0 in leader epoch 3, -2ns after one of 4 in epoch 3\nviolated 20"},
 		{[]Watermark{mark(1, 0, 5)}, nil,
 			"watermark-back 0 1/0: [] process 1 was told a high watermark of 5 of a/0 in leader epoch 3, but at the end all copies end by offset 4\nviolated 20"},
 		{[]Watermark{mark(1, 0, 5), mark(1, 0, 4)}, []Loss{{Key: 0, From: 4, To: 5, At: 5}},

@@ -176,6 +176,9 @@ func (s *scanner) op(op *Op) bool {
 			field = 1 << 10
 			n, ok = s.number()
 			op.Node = int(n)
+		case "repeats":
+			field = 1 << 11
+			op.Repeats, ok = s.truth()
 		}
 		ok = ok && had&field == 0
 		had |= field

@@ -8,7 +8,7 @@ import (
 // The rules that allow what would else be violations.
 const (
 	ruleFlagged    = "the cluster told that it may have lost this"
-	ruleRepeats    = "producers that are not idempotent may write a record again"
+	ruleRepeats    = "a producer that is not idempotent wrote it again"
 	ruleGroups     = "writes of one operation are not kept together"
 	ruleSubscribe  = "after a subscription a rebalance may move the position"
 	ruleUnanswered = "acks=0 waits for nothing, and its client was given up"
@@ -26,7 +26,6 @@ const deposed = time.Minute
 type rules struct {
 	h      *History
 	weak   []string // by topic: the rule by which it may lose what it acknowledged, while leaders are deposed
-	repeat []bool   // by topic
 	losses [][]Loss // by key
 
 	unanswered []bool       // by topic: its producers wait for nothing
@@ -47,7 +46,6 @@ func rulesOf(h *History) *rules {
 			weak = fmt.Sprintf("acks=%s may lose what it acknowledged when a fault deposes a leader", t.Acks)
 		}
 		r.weak = append(r.weak, weak)
-		r.repeat = append(r.repeat, t.repeats())
 		n, _ := copiesAwaited(t.Acks)
 		r.unanswered = append(r.unanswered, n == 0)
 	}
@@ -99,10 +97,10 @@ func (r *rules) lose(key int, op *Op, offsets ...int64) string {
 	return r.flagged(key, op.Start, offsets...)
 }
 
-// twice gives the rule by which a record that was sent since then may be at all of the offsets.
-func (r *rules) twice(key int, since time.Duration, offsets ...int64) string {
-	if r.repeat[r.h.Header.Keys[key].Topic] {
+// twice gives the rule by which a record that op sent may be at all of the offsets.
+func (r *rules) twice(key int, op *Op, offsets ...int64) string {
+	if op.Repeats || r.h.Header.Topics[r.h.Header.Keys[key].Topic].Repeats {
 		return ruleRepeats
 	}
-	return r.flagged(key, since, offsets...)
+	return r.flagged(key, op.Start, offsets...)
 }

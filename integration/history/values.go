@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // checkValues judges each value, and each offset, by itself.
@@ -55,11 +54,11 @@ func (c *checker) checkValue(k int, l *keyLog, v *value) {
 		c.checkSent(k, l, v, &c.h.Ops[v.writer])
 	}
 	if v.first != v.last {
-		since := time.Duration(0)
+		rule := ""
 		if v.writer != none {
-			since = c.h.Ops[v.writer].Start
+			rule = c.rules.twice(k, &c.h.Ops[v.writer], at...)
 		}
-		c.find(Duplicate, k, c.rules.twice(k, since, at...), func() Example {
+		c.find(Duplicate, k, rule, func() Example {
 			ops := l.placers(v)
 			return Example{Ops: ops, Offsets: at, Values: []int64{v.v}, Text: fmt.Sprintf(
 				"value %d of %s is at offset %d (%s) and again at offset %d (%s)",

@@ -27,7 +27,8 @@ const (
 type process struct {
 	run    *Run
 	id     int
-	safe   bool // its producers are idempotent where acks is all, and repeat; others never repeat
+	safe   bool   // its producers are idempotent where acks is all, and repeat; others try once
+	once   writes // of those that try once
 	rng    *rand.Rand
 	begun  time.Time
 	sender map[string]*kgo.Client // by acks
@@ -76,7 +77,7 @@ func (p *process) to(topic history.Topic) (*kgo.Client, error) {
 	}
 	opts = append(opts, kgo.RequiredAcks(acks))
 	if topic.Acks != "all" || !p.safe {
-		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.RecordRetries(0), kgo.MaxProduceRequestsInflightPerBroker(1))
+		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.RecordRetries(0), kgo.MaxProduceRequestsInflightPerBroker(1), kgo.WithHooks(&p.once))
 	}
 	c, err := kgo.NewClient(p.options(opts...)...)
 	if err == nil {
@@ -85,8 +86,8 @@ func (p *process) to(topic history.Topic) (*kgo.Client, error) {
 	return c, err
 }
 
-// send sends one value to a key.
-func (p *process) send(ctx context.Context, key int) (history.Mop, history.Type, error) {
+// send sends one value to a key, as part of op.
+func (p *process) send(ctx context.Context, op *history.Op, key int) (history.Mop, history.Type, error) {
 	k := p.run.opt.Header.Keys[key]
 	topic := p.run.opt.Header.Topics[k.Topic]
 	sent := &history.Sent{Key: key, Value: p.run.value(key), Offset: -1}
@@ -95,7 +96,11 @@ func (p *process) send(ctx context.Context, key int) (history.Mop, history.Type,
 	if err != nil {
 		return mop, history.Fail, err
 	}
+	once := topic.Acks != "all" || !p.safe
+	p.once.reset()
 	r := c.ProduceSync(ctx, &kgo.Record{Topic: topic.Name, Partition: k.Partition, Value: strconv.AppendInt(nil, sent.Value, 10)})[0]
+	again := once && p.once.again()
+	op.Repeats = op.Repeats || again
 	if r.Err == nil {
 		if topic.Acks != "0" {
 			sent.Offset = r.Record.Offset
@@ -103,7 +108,7 @@ func (p *process) send(ctx context.Context, key int) (history.Mop, history.Type,
 		}
 		return mop, history.OK, nil
 	}
-	if once := topic.Acks != "all" || !p.safe; once && refusedBefore(r.Err) {
+	if once && !again && refusedBefore(r.Err) {
 		return mop, history.Fail, r.Err
 	}
 	return mop, history.Info, r.Err

@@ -185,7 +185,7 @@ func (p *process) done(op *history.Op) {
 
 // sends sends one value as part of an operation; false: it is not known to be there.
 func (p *process) sends(ctx context.Context, op *history.Op, key int) bool {
-	mop, t, err := p.send(ctx, key)
+	mop, t, err := p.send(ctx, op, key)
 	op.Mops = append(op.Mops, mop)
 	if err == nil {
 		return true
