@@ -32,6 +32,9 @@ type tortureOptions struct {
 	history   string
 	html      string
 	keep      bool
+
+	bootstrap []string
+	commands  torture.Commands
 }
 
 // Bounds of a run.
@@ -56,6 +59,9 @@ func newTortureCommand(a *app) *cobra.Command {
 			if slices.Contains(o.faults, "help") {
 				return a.listFaults()
 			}
+			if len(o.bootstrap) > 0 && cmd.Flags().Changed("nodes") {
+				return usage("--nodes and --bootstrap exclude each other: a cluster that runs has its nodes")
+			}
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -73,7 +79,12 @@ func newTortureCommand(a *app) *cobra.Command {
 	f.Float64Var(&o.rate, "rate", 1000, "Operations a second of all clients together; 0 for as many as they can")
 	f.StringVar(&o.history, "history", "", "File to write the history to, one JSON object a line")
 	f.StringVar(&o.html, "html", "", "File to write the report to as one page")
-	f.BoolVar(&o.keep, "keep", false, "Keep the nodes' directories")
+	f.BoolVar(&o.keep, "keep", false, "Keep the nodes' directories, or the topics on a cluster of --bootstrap")
+	f.StringSliceVar(&o.bootstrap, "bootstrap", nil, "Addresses of a cluster that runs already; then only the faults that the -cmd flags make possible")
+	f.StringVar(&o.commands.Kill, "kill-cmd", "", "Shell command that kills a node of --bootstrap; {id} is its id")
+	f.StringVar(&o.commands.Start, "start-cmd", "", "Shell command that starts it again")
+	f.StringVar(&o.commands.Pause, "pause-cmd", "", "Shell command that lets it stand still")
+	f.StringVar(&o.commands.Resume, "resume-cmd", "", "Shell command that lets it go on")
 	a.shaped(cmd, &tortureView{})
 	cmd.AddCommand(newTortureCheck(a))
 	return cmd
@@ -124,32 +135,24 @@ func (o *tortureOptions) check() error {
 
 // flags repeats the run.
 func (o *tortureOptions) flags() []string {
+	where := fmt.Sprintf("--nodes=%d", o.nodes)
+	if len(o.bootstrap) > 0 {
+		where = "--bootstrap=" + strings.Join(o.bootstrap, ",")
+	}
 	return []string{
-		fmt.Sprintf("--nodes=%d", o.nodes), fmt.Sprintf("--duration=%s", o.duration), "--faults=" + strings.Join(o.faults, ","),
+		where, fmt.Sprintf("--duration=%s", o.duration), "--faults=" + strings.Join(o.faults, ","),
 		fmt.Sprintf("--period=%s", o.period), fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--clients=%d", o.processes), fmt.Sprintf("--rate=%g", o.rate),
 	}
 }
 
 func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
-	binary, err := os.Executable()
+	place, session, remove, err := a.torturePlace(o)
 	if err != nil {
 		return err
 	}
-	dir, remove, err := makeDemoDir(os.TempDir(), o.keep)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	if o.keep {
-		a.note("data in %s", dir)
-	}
-	place, err := torture.NewProcesses(torture.ProcessOptions{Binary: binary, Dir: dir, Nodes: o.nodes, Seed: o.seed})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, place.Close()) }()
+	defer func() { err = errors.Join(err, place.Close(), remove()) }()
 	opt := torture.Options{
-		Place: place, Nodes: o.nodes, Duration: o.duration, Faults: o.faults, Period: o.period, Session: torture.Session, Seed: o.seed, Processes: o.processes, Rate: o.rate,
+		Place: place, Duration: o.duration, Faults: o.faults, Period: o.period, Session: session, Seed: o.seed, Processes: o.processes, Rate: o.rate,
 		Flags: o.flags(), Progress: a.tortureProgress(),
 	}
 	if o.history != "" {
@@ -163,6 +166,9 @@ func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
 	a.note("seed %d", o.seed)
 	r, err := torture.Run(ctx, opt)
 	a.tortureProgressEnds()
+	if errors.Is(err, torture.ErrUnreachable) {
+		return &failure{code: exitUnreachable, err: err}
+	}
 	if errors.Is(err, nemesis.ErrCannot) || errors.Is(err, nemesis.ErrUnknown) {
 		return usage(err.Error())
 	}
@@ -170,6 +176,29 @@ func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
 		return err
 	}
 	return a.tortured(r, o.html)
+}
+
+// torturePlace gives where the cluster is, after how long it fences a silent node, and what is to be done when all is over.
+func (a *app) torturePlace(o *tortureOptions) (place torture.Place, session time.Duration, remove func() error, err error) {
+	if len(o.bootstrap) > 0 {
+		return torture.NewExisting(o.bootstrap, o.commands, o.keep), 0, func() error { return nil }, nil
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	dir, remove, err := makeDemoDir(os.TempDir(), o.keep)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if o.keep {
+		a.note("data in %s", dir)
+	}
+	p, err := torture.NewProcesses(torture.ProcessOptions{Binary: binary, Dir: dir, Nodes: o.nodes, Seed: o.seed})
+	if err != nil {
+		return nil, 0, nil, errors.Join(err, remove())
+	}
+	return p, torture.Session, remove, nil
 }
 
 // tortured prints a result, and gives its exit code.

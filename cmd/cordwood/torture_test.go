@@ -27,6 +27,8 @@ func TestTortureRefusesWhatItCannotDoInOneSentence(t *testing.T) {
 		{[]string{"--rate", "-1"}, exitUsage, "--rate must not be negative"},
 		{[]string{"--faults", "kill,earthquake"}, exitUsage, `unknown fault "earthquake": known are all, none, the classes process, network`},
 		{[]string{"--faults", "ring"}, exitUsage, "ring needs 5 nodes, and there are 3"},
+		{[]string{"--bootstrap", "127.0.0.1:1", "--faults", "none"}, exitUnreachable, "no node of the cluster answers"},
+		{[]string{"--bootstrap", "127.0.0.1:1", "--nodes", "3"}, exitUsage, "--nodes and --bootstrap exclude each other"},
 		{[]string{"check", "/no/such/file"}, exitNotFound, "no such file"},
 		{[]string{"more"}, exitUsage, "no arguments"},
 	} {

@@ -36,6 +36,17 @@ func (r *runner) plan(topics []history.Topic, began time.Time) (*nemesis.Site, *
 	if cluster == nil {
 		return nil, nil, fmt.Errorf("%w: nothing was said of how to kill, start or pause nodes", nemesis.ErrCannot)
 	}
+	r.unable = nil
+	for _, c := range choices {
+		switch err := r.opt.Place.Able(c.Name); {
+		case err == nil:
+		case c.Named:
+			return nil, nil, err
+		default:
+			r.unable = append(r.unable, err.Error())
+		}
+	}
+	choices = slices.DeleteFunc(choices, func(c nemesis.Choice) bool { return r.opt.Place.Able(c.Name) != nil })
 	site := nemesis.NewSite(cluster, nemesis.Options{Topics: names(topics), Session: r.opt.Session})
 	s, err := nemesis.NewSchedule(site, choices, nemesis.ScheduleOptions{
 		Seed: r.opt.Seed, Faults: r.opt.Period, Quiet: r.opt.Period, Began: began, Started: r.began, Ended: r.ended,
@@ -43,18 +54,19 @@ func (r *runner) plan(topics []history.Topic, began time.Time) (*nemesis.Site, *
 	if err != nil {
 		return nil, nil, err
 	}
-	if left := leftOut(s); len(s.Names()) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s", nemesis.ErrCannot, strings.Join(left, "; "))
+	if len(s.Names()) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s", nemesis.ErrCannot, strings.Join(r.leftOut(s), "; "))
 	}
 	return site, s, nil
 }
 
 // leftOut says which of the faults that were asked for cannot be done, and why.
-func leftOut(s *nemesis.Schedule) (out []string) {
+func (r *runner) leftOut(s *nemesis.Schedule) (out []string) {
 	out = []string{}
 	if s == nil {
 		return out
 	}
+	out = append(out, r.unable...)
 	for name, why := range s.Left() {
 		out = append(out, fmt.Sprintf("%s: %v", name, why))
 	}

@@ -59,6 +59,15 @@ func (p *Processes) Start(ctx context.Context) error {
 	return p.WaitReady(ctx, limit)
 }
 
+// Size implements Place.
+func (p *Processes) Size() int { return len(p.Nodes) }
+
+// Able implements Place: what processes cannot bear, their faults know.
+func (p *Processes) Able(string) error { return nil }
+
+// Made implements Place. The topics go with the nodes' directories.
+func (p *Processes) Made([]string) {}
+
 // Foreign implements Place.
 func (p *Processes) Foreign() bool { return false }
 

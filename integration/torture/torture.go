@@ -19,8 +19,7 @@ import (
 
 // Options says what a run does.
 type Options struct {
-	Place     Place // where the cluster is; the caller closes it
-	Nodes     int
+	Place     Place         // where the cluster is; the caller closes it
 	Duration  time.Duration // of the faults
 	Faults    []string      // names or classes of nemeses; empty: none
 	Period    time.Duration // how long faults are left alone, and then the cluster; 0: 5 s
@@ -58,10 +57,17 @@ type Place interface {
 	Start(ctx context.Context) error
 	// Bootstrap gives addresses for clients.
 	Bootstrap() []string
+	// Size is the number of nodes, 0 as long as it is not known: at the latest after Start it is.
+	Size() int
 	// Foreign says that the cluster has none of our topic settings.
 	Foreign() bool
 	// Nemesis is what faults are done to; nil: nothing can be done to it.
 	Nemesis() nemesis.Cluster
+	// Able says whether this place gives a fault what it needs, beside what the fault itself checks; nil, or an error that
+	// wraps nemesis.ErrCannot.
+	Able(fault string) error
+	// Made is told which topics were made.
+	Made(topics []string)
 	// Settled waits until all replicas are in sync and nothing is under way.
 	Settled(ctx context.Context) error
 	// Collect ends the nodes in order, and gives what they have on their disks and told of losses, as far as anybody can
@@ -101,6 +107,7 @@ type runner struct {
 	opt      Options
 	rec      *recorder
 	schedule *nemesis.Schedule // nil: no faults
+	unable   []string          // faults that the place gives no means for
 
 	phase
 	work  *workload.Run  // of phase's mutex, as below
@@ -109,8 +116,10 @@ type runner struct {
 
 // prepare starts the cluster and makes the topics.
 func (r *runner) prepare(ctx context.Context) error {
-	if _, _, err := r.plan(nil, time.Now()); err != nil {
-		return err
+	if r.opt.Place.Size() > 0 { // what cannot be is said before anything is started
+		if _, _, err := r.plan(nil, time.Now()); err != nil {
+			return err
+		}
 	}
 	r.enter("starting", 0)
 	limited, cancel := context.WithTimeout(ctx, startWithin)
@@ -118,16 +127,18 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err := r.opt.Place.Start(limited); err != nil {
 		return err
 	}
-	topics := topicSet(r.opt.Nodes)
+	nodes := r.opt.Place.Size()
+	topics := topicSet(nodes)
 	if r.opt.Place.Foreign() {
-		topics = foreignTopics(min(3, r.opt.Nodes))
+		topics = foreignTopics(min(3, nodes))
 	}
-	h := history.Header{Version: history.Version, Began: time.Now(), Seed: r.opt.Seed, Nodes: r.opt.Nodes, Flags: r.opt.Flags, Topics: topics, Keys: keysOf(topics)}
+	h := history.Header{Version: history.Version, Began: time.Now(), Seed: r.opt.Seed, Nodes: nodes, Flags: r.opt.Flags, Topics: topics, Keys: keysOf(topics)}
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.opt.Place.Bootstrap()...))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	r.opt.Place.Made(names(topics))
 	if err := createTopics(limited, kadm.NewClient(client), topics, r.opt.Place.Foreign()); err != nil {
 		return err
 	}
@@ -217,7 +228,7 @@ func (r *runner) judge() (*Result, error) {
 		return nil, err
 	}
 	res := Judge(h)
-	res.Skipped = leftOut(r.schedule)
+	res.Skipped = r.leftOut(r.schedule)
 	return res, nil
 }
 
