@@ -212,6 +212,9 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			failed(op(1, 0, 4, poll(at{0, 1, 0}))), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0)), op(6, 10, 11, poll(at{0, 1, 0}))), false, "ok 0"},
 		{"the same, but at one time", handMade(
 			op(1, 0, 6, poll(at{0, 1, 0})), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false, "ok 0"},
+		{"two polled each other's, but one failed", handMade(
+			failed(op(1, 0, 9, send(0, 1, 0), poll(at{1, 1, 0}))), op(2, 0, 9, send(1, 1, 0), poll(at{0, 1, 0})), op(3, 10, 11, poll(at{1, 1, 0}))), false,
+			"G1a 0 1/0: [0 1] operation 0 (process 1) failed to send value 1 of a/0, but operation 1 (process 2) read it at offset 0\nviolated 20"},
 		{"polls cross with one process that had two clients", handMade(
 			op(1, 0, 3, poll(at{0, 1, 0})), unsure(keysOp(Crash, 1, 3, 4)), op(1, 5, 9, send(1, 1, 0)), op(2, 0, 9, poll(at{1, 1, 0}), send(0, 1, 0))), false,
 			"G1c-realtime 1 1/0: [0 2 3] operation 0 (process 1) ended 2ns before operation 2 (process 1) began; operation 2 (process 1) sent value 1 of a/1, which operation 3 (process 2) polled; operation 3 (process 2) sent value 1 of a/0, which operation 0 (process 1) polled\nviolated 21"},
@@ -232,7 +235,7 @@ func TestEachAnomalyIsReportedByItsMeaning(t *testing.T) {
 			"phantom 0 1/0: [0] operation 0 (process 2) polled value 9 of a/0 at offset 6, which nobody sent\nviolated 20"},
 		{"another one's records", handMade(op(2, 2, 3, poll(at{0, 0, 6}, at{0, 0, 7}))), false, "ok 0"},
 		{"a value that was sent twice", handMade(
-			op(1, 0, 1, send(0, 1, 0)), unsure(op(2, 0, 2, send(0, 1, -1))), op(2, 3, 4, poll(at{0, 1, 0}))), false,
+			op(1, 0, 1, send(0, 1, 0)), op(2, 0, 2, send(0, 1, 5)), op(2, 3, 4, poll(at{0, 1, 0}))), false,
 			"sent-twice 0 1/0: [0 1] the harness sent value 1 of a/0 twice, by operation 0 (process 1) and by operation 1 (process 2)\nviolated 21"},
 	}
 	for _, c := range cases {

@@ -84,6 +84,11 @@ func TestCopiesAreJudgedByTheirMeaning(t *testing.T) {
 			h.Copies, h.Header.Transactions = []Copy{copyOf(1, 1, 2, 3)}, false
 			return h
 		}(), "gap 0 1/0: [0] the copy of a/0 on node 1 has value 1 of operation 0 at offset 0, but readers who came farther were not given it\nviolated 20"},
+		{"the same, acknowledged, in groups", func() *History {
+			h := handMade(op(1, 0, 1, send(0, 1, -1)), op(1, 2, 3, send(0, 2, 1)), op(2, 4, 5, poll(at{0, 2, 1})))
+			h.Copies, h.Header.Transactions = []Copy{copyOf(1, 1, 2)}, false
+			return h
+		}(), "unseen 0 1/0: [0] operation 0 (process 1) was told that value 1 of a/0 is written, but nobody ever read it\nviolated 20"},
 		{"the same, in transactions", func() *History {
 			h := handMade(unsure(op(1, 0, 1, send(0, 1, -1))), op(1, 2, 3, send(0, 2, 1)), op(2, 4, 5, poll(at{0, 2, 1})))
 			h.Copies = []Copy{copyOf(1, 1, 2)}

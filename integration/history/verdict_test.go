@@ -146,6 +146,14 @@ func TestAFlaggedLossExplainsWhatItDoesToReaders(t *testing.T) {
 	}
 }
 
+func TestAFlaggedLossExplainsSendsTurnedAround(t *testing.T) {
+	h := handMade(op(1, 0, 1, send(0, 1, 0)), op(1, 2, 3, send(0, 2, 2)), op(1, 20, 21, send(0, 3, 1)), op(2, 24, 25, poll(at{0, 1, 0}, at{0, 3, 1})))
+	h.Losses = []Loss{{Key: 0, From: 1, To: 9, At: 10}}
+	if r := Check(h); r.Exit != ExitOK || kindsOf(r)[NonmonotonicSend] != 1 {
+		t.Error(said(r))
+	}
+}
+
 func TestAFlaggedLossExplainsWhatTookItsPlace(t *testing.T) {
 	h := handMade(op(1, 0, 1, send(0, 1, 0)), op(1, 2, 3, send(0, 2, 1)), op(4, 20, 21, send(0, 3, 1)), op(2, 24, 25, poll(at{0, 1, 0}, at{0, 3, 1})))
 	h.Losses = []Loss{{Key: 0, From: 1, To: 2, At: 10}}
