@@ -127,29 +127,28 @@ func components(g *graph, why edge) [][]int32 {
 	return found
 }
 
-// maxStarts bounds from how many nodes of a component its shortest cycle is looked for: from all if it is small.
-const maxStarts = 256
+// maxVisits bounds how many nodes are looked at for the shortest cycle of a component, once there is one: a wide one in real
+// time has everything in it that happened meanwhile.
+const maxVisits = 4_000_000
 
 // shortestCycle finds the shortest cycle in a component, by operations: nodes, each of which comes before the next and the
-// last before the first. In a component of more than maxStarts operations it may miss the shortest.
+// last before the first. Where maxVisits do not suffice it may miss the shortest.
 func shortestCycle(g *graph, part []int32, why edge) []int32 {
 	inside := make(map[int32]bool, len(part))
 	for _, n := range part {
 		inside[n] = true
 	}
 	var best []int32
-	starts := 0
+	left := maxVisits
 	for _, n := range part {
 		if int(n) >= g.nodes() {
 			continue
 		}
-		if starts++; starts > maxStarts {
-			break
-		}
-		if found := cycleFrom(g, n, why, inside, len(best)); found != nil {
+		found, visits := cycleFrom(g, n, why, inside, len(best))
+		if found != nil {
 			best = found
 		}
-		if len(best) == 2 {
+		if left -= visits; len(best) == 2 || len(best) > 0 && left < 0 {
 			break
 		}
 	}
@@ -157,8 +156,8 @@ func shortestCycle(g *graph, part []int32, why edge) []int32 {
 }
 
 // cycleFrom finds the shortest cycle through a node by a breadth-first search, if it has fewer than bound operations; any if
-// bound is 0. Ends of operations take no step.
-func cycleFrom(g *graph, start int32, why edge, inside map[int32]bool, bound int) []int32 {
+// bound is 0. Ends of operations take no step. It tells how many nodes it looked at, too.
+func cycleFrom(g *graph, start int32, why edge, inside map[int32]bool, bound int) (cycle []int32, visits int) {
 	after := map[int32]int32{} // the node from which one was reached
 	level, steps := []int32{start}, 1
 	for len(level) > 0 && (bound == 0 || steps < bound) {
@@ -184,19 +183,19 @@ func cycleFrom(g *graph, start int32, why edge, inside map[int32]bool, bound int
 				return true
 			})
 			if closed {
-				cycle := []int32{start}
+				cycle = []int32{start}
 				for m := n; m != start; m = after[m] {
 					if int(m) < g.nodes() {
 						cycle = append(cycle, m)
 					}
 				}
-				return cycle
+				return cycle, len(after)
 			}
 		}
 		level = following
 		steps++
 	}
-	return nil
+	return nil, len(after)
 }
 
 // findCycle notes a cycle, from its first operation on, for the key of its first write that was polled, or written upon.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -121,6 +122,30 @@ func TestEveryPlantedAnomalyIsFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestACycleOverAWholeHistoryIsFoundInTime(t *testing.T) {
+	h := Generate(Shape{Seed: 3, Ops: 20_000, Transactions: true})
+	if err := Plant(G1cRealtime, h, rand.New(rand.NewPCG(3, 3))); err != nil {
+		t.Fatal(err)
+	}
+	// One of its operations takes as long as everything, and the first of the others comes before everything.
+	for i := range h.Ops {
+		switch op := &h.Ops[i]; {
+		case op.Process < 4:
+		case len(op.Mops) == 2:
+			op.Start = 0
+		case len(op.Mops[0].Poll) == 1:
+			op.Start, op.End = 0, 0
+		}
+	}
+	slices.SortStableFunc(h.Ops, byEnd)
+	for _, a := range Check(h).Anomalies {
+		if a.Kind == G1cRealtime && len(a.Examples[0].Ops) == 3 {
+			return
+		}
+	}
+	t.Error(said(Check(h)))
 }
 
 func TestPlantsOfOneRecordBringNoOthers(t *testing.T) {
