@@ -1,4 +1,7 @@
 // Package nemesis breaks clusters on purpose, and mends them: one fault at a time or several together, drawn by a seed.
+//
+// There is no fault of clocks: processes of one machine share its clock, and a broker has no other to be given. Nor are the
+// metadata's own files spoiled; a node whose raft store is broken is one that was wiped.
 package nemesis
 
 import (
