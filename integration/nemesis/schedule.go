@@ -126,6 +126,8 @@ func (s *Schedule) begin(ctx context.Context, period int) (under []running) {
 		class := s.classes.draw(func(c string) bool { return !slices.Contains(drawn, c) })
 		drawn = append(drawn, class)
 	}
+	// What has to ask the cluster comes before what lets it answer nobody.
+	slices.SortStableFunc(drawn, func(a, b string) int { return slices.Index(beginOrder, a) - slices.Index(beginOrder, b) })
 	if s.destroys(drawn) {
 		_ = s.settle(ctx) // without it the faults keep to the nodes that are hurt already
 	}
@@ -136,6 +138,9 @@ func (s *Schedule) begin(ctx context.Context, period int) (under []running) {
 	}
 	return under
 }
+
+// beginOrder is in which order the faults of a period begin, by class.
+var beginOrder = []string{"membership", "disk", "clock", "process", "network"}
 
 // one starts one fault of a class. What finds nothing to do gives way to another fault of the class, once each. What faults
 // draw depends on the seed and their number alone: how much one draws, which the cluster has a say in, changes no other.

@@ -36,10 +36,10 @@ func (c *chart) y(v float64) float64 {
 	return c.height - chartBottom - min(1, max(0, v/c.most))*(c.height-chartTop-chartBottom)
 }
 
-// grid draws the axes; name writes a value of the upright one.
-func (c *chart) grid(name func(v float64) string) {
-	for i := range gridLines + 1 {
-		v := c.most * float64(i) / gridLines
+// grid draws the axes, the upright one in so many parts; name writes a value of it.
+func (c *chart) grid(parts int, name func(v float64) string) {
+	for i := range parts + 1 {
+		v := c.most * float64(i) / float64(parts)
 		fmt.Fprintf(&c.b, `<line x1="%g" y1="%.1f" x2="%g" y2="%.1f" class="grid"/><text x="%g" y="%.1f" class="left">%s</text>`,
 			chartLeft, c.y(v), chartWidth-chartRight, c.y(v), chartLeft-6, c.y(v)+4, name(v))
 	}
@@ -100,7 +100,7 @@ func throughputChart(t Timeline, faults []history.Fault) template.HTML {
 		c.most = max(c.most, float64(s.Acknowledged), float64(s.Failed))
 	}
 	c.shade(faults)
-	c.grid(func(v float64) string { return fmt.Sprintf("%.0f/s", v) })
+	c.grid(gridLines, func(v float64) string { return fmt.Sprintf("%.0f/s", v) })
 	c.line("acked", t.Steps, func(s Step) float64 { return float64(s.Acknowledged) })
 	c.line("failed", t.Steps, func(s Step) float64 { return float64(s.Failed) })
 	return c.svg("acknowledged records and failed operations a second, over the faults")
@@ -120,9 +120,7 @@ func latencyChart(t Timeline, faults []history.Fault) template.HTML {
 		c.most = max(c.most, math.Ceil(decades(s.P99)))
 	}
 	c.shade(faults)
-	c.grid(func(v float64) string {
-		return time.Duration(10e3 * math.Pow(10, v)).Round(10 * time.Microsecond).String()
-	})
+	c.grid(int(c.most), func(v float64) string { return time.Duration(10e3 * math.Pow(10, v)).String() })
 	c.line("p50", t.Steps, func(s Step) float64 { return decades(s.P50) })
 	c.line("p99", t.Steps, func(s Step) float64 { return decades(s.P99) })
 	return c.svg("time to the acknowledgement, half and 99 of 100, over the faults")

@@ -49,7 +49,7 @@ func (r *runner) plan(topics []history.Topic, began time.Time) (*nemesis.Site, *
 	choices = slices.DeleteFunc(choices, func(c nemesis.Choice) bool { return r.opt.Place.Able(c.Name) != nil })
 	site := nemesis.NewSite(cluster, nemesis.Options{Topics: names(topics), Session: r.opt.Session})
 	s, err := nemesis.NewSchedule(site, choices, nemesis.ScheduleOptions{
-		Seed: r.opt.Seed, Faults: r.opt.Period, Quiet: r.opt.Period, Began: began, Started: r.began, Ended: r.ended,
+		Seed: r.opt.Seed, Faults: r.opt.Period, Quiet: r.opt.Period, Start: beginWithin, Began: began, Started: r.began, Ended: r.ended,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -59,6 +59,9 @@ func (r *runner) plan(topics []history.Topic, began time.Time) (*nemesis.Site, *
 	}
 	return site, s, nil
 }
+
+// beginWithin bounds the start of one fault: others that are under way wait for it.
+const beginWithin = 20 * time.Second
 
 // leftOut says which of the faults that were asked for cannot be done, and why.
 func (r *runner) leftOut(s *nemesis.Schedule) (out []string) {

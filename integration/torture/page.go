@@ -102,14 +102,14 @@ table{border-collapse:collapse;width:100%}td,th{padding:.3em .7em .3em 0;text-al
 code{font:13px/1.5 ui-monospace,monospace;overflow-wrap:anywhere}ul{padding-left:1.2em}li{overflow-wrap:anywhere}
 .grid{stroke:#e2e2e2}.left{text-anchor:end}.mid{text-anchor:middle}svg text{font-size:13px;fill:#555}.shade{fill:#b4441f;opacity:.10}.bar{fill:#b4441f;opacity:.75}svg .in{fill:#fff;font-size:12px}
 polyline{fill:none;stroke-width:2}.acked{stroke:#1b7f4b}.failed{stroke:#b3261e}.p50{stroke:#1f5fb4}.p99{stroke:#c77700}
-@media(max-width:560px){td.because{min-width:16em}}
+@media(max-width:560px){.cards,.cards tbody,.cards tr,.cards td{display:block}.cards tr:first-child{display:none}.cards tr{border-bottom:1px solid #ddd;padding:.4em 0}.cards td,.cards td.n{border:0;padding:.05em 0;text-align:left}.cards td[data-is]:before{content:attr(data-is) ": ";color:#777}}
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#16181a}td,th{border-color:#333}.grid{stroke:#333}svg text{fill:#aaa}}
 </style></head><body>
 <h1>Torture report <span class="verdict {{.Report.Verdict}}">{{.Report.Verdict}}</span></h1>
 <p>{{.Operations}} operations in {{round .Length}} ({{.PerMinute}} a minute), {{.Report.Acknowledged}} records acknowledged, {{.FaultsDone}} faults on {{.History.Header.Nodes}} nodes{{if .FaultsNotAsSet}}, {{.FaultsNotAsSet}} of them not as they should be{{end}}. Began {{.History.Header.Began.UTC.Format "2006-01-02 15:04:05"}} UTC.</p>
 <h2>What was promised, topic by topic</h2>
-<div class="wide"><table><tr><th>topic<th>commit<th>copies count in<th>acks<th class="n">acknowledged<th>verdict<th>because</tr>
-{{range .Report.Topics}}<tr><td>{{.Name}}<td>{{.Rule}}<td>{{.Durability}}<td>{{.Acks}}{{if and (ne .MinAcks "0") (ne .MinAcks "")}}, at least {{.MinAcks}}{{end}}<td class="n">{{.Acknowledged}}<td><span class="verdict {{.Verdict}}">{{.Verdict}}</span><td class="because">{{.Because}}</tr>
+<div class="wide"><table class="cards"><tr><th>topic<th>commit<th>copies count in<th>acks<th class="n">acknowledged<th>verdict<th>because</tr>
+{{range .Report.Topics}}<tr><td><b>{{.Name}}</b><td data-is="commit">{{.Rule}}<td data-is="copies count in">{{.Durability}}<td data-is="acks">{{.Acks}}{{if and (ne .MinAcks "0") (ne .MinAcks "")}}, at least {{.MinAcks}}{{end}}<td class="n" data-is="acknowledged">{{.Acknowledged}}<td><span class="verdict {{.Verdict}}">{{.Verdict}}</span><td class="because">{{.Because}}</tr>
 {{end}}</table></div>
 {{range .Charts}}<h2>{{.Title}}</h2><div class="wide">{{.SVG}}</div><p>{{.Text}}</p>
 {{end}}
