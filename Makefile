@@ -138,6 +138,10 @@ torture: build ## break a cluster under load and check what its clients saw (TOR
 torture-long: build ## the same for an hour
 	bin/cordwood torture --duration 1h --html torture.html $(TORTURE)
 
+.PHONY: torture-mutants
+torture-mutants: ## plant faults in the broker: torture must convict each and acquit the healthy one (MUTANTS=a,b for some)
+	go test -tags "hashicorpmetrics mutants" ./integration/torture -run TestEveryPlantedFault -count 1 -v -timeout 90m -planted "$(MUTANTS)"
+
 .PHONY: soak
 soak: ## the kill loops and the live changes, twenty rounds, and five or ten of the others
 	$(MAKE) kill-loops live-changes ROUNDS=20
