@@ -1,8 +1,8 @@
 package history
 
 import (
-	"bytes"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/metrics"
 	"strconv"
@@ -87,20 +87,43 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
+// BenchmarkRead reads the same history from a file and judges it, as is done with a saved one.
 func BenchmarkRead(b *testing.B) {
-	var file bytes.Buffer
-	h := benchHistory(b, true)
-	if err := Write(&file, h); err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(file.Len()))
+	file := filepath.Join(b.TempDir(), "history")
+	size := writeBench(b, file)
+	b.SetBytes(size)
 	b.ResetTimer()
+	var h *History
 	most := peak(func() {
 		for b.Loop() {
-			if _, err := Read(bytes.NewReader(file.Bytes())); err != nil {
+			f, err := os.Open(file)
+			if err != nil {
 				b.Fatal(err)
+			}
+			if h, err = Read(f); err != nil {
+				b.Fatal(err)
+			}
+			f.Close()
+			if r := Check(h); r.Exit != ExitOK {
+				b.Fatal(said(r))
 			}
 		}
 	})
 	report(b, h, most)
+}
+
+func writeBench(b *testing.B, name string) (size int64) {
+	f, err := os.Create(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	if err := Write(f, benchHistory(b, true)); err != nil {
+		b.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return info.Size()
 }
