@@ -212,10 +212,10 @@ func (l *keyLog) offset(index int32) int64 { return l.slots[l.order[index]].offs
 
 // ends are the lowest and the highest offset of a value, once if they are the same; none if it has none.
 func (l *keyLog) ends(v *value) []int64 {
-	switch {
-	case v.first == none:
+	switch v.first {
+	case none:
 		return nil
-	case v.first == v.last:
+	case v.last:
 		return []int64{l.offset(v.first)}
 	}
 	return []int64{l.offset(v.first), l.offset(v.last)}

@@ -94,7 +94,7 @@ func (c *checker) checkStep(k int, from, to step, subscribed bool) {
 		return
 	}
 	within := from.op == to.op
-	kind, rule := IntPollSkip, ""
+	kind := IntPollSkip
 	switch back := to.index <= from.index; {
 	case within && back:
 		kind = IntNonmonotonicPoll
@@ -105,6 +105,7 @@ func (c *checker) checkStep(k int, from, to step, subscribed bool) {
 	}
 	l := c.logs[k]
 	lo, hi := min(from.index, to.index), max(from.index, to.index)
+	var rule string
 	switch {
 	case !within && subscribed:
 		rule = ruleSubscribe
@@ -114,7 +115,8 @@ func (c *checker) checkStep(k int, from, to step, subscribed bool) {
 		rule = c.rules.flagged(k, c.h.Ops[from.op].Start, l.offset(lo), l.offset(hi))
 	}
 	c.find(kind, k, rule, func() Example {
-		ops, text := []int{int(from.op), int(to.op)}, ""
+		ops := []int{int(from.op), int(to.op)}
+		var text string
 		if within {
 			ops = ops[:1]
 			text = fmt.Sprintf("%s polled offset %d of %s right after offset %d", c.op(ops[0]), l.offset(to.index), c.key(k), l.offset(from.index))

@@ -82,8 +82,10 @@ func (r *Run) seen(key int, offset int64) {
 	raise(&r.keys[key].reached, offset)
 }
 
-// Operations and Acknowledged count what was done so far.
-func (r *Run) Operations() int64   { return r.took.Load() }
+// Operations counts what was done so far.
+func (r *Run) Operations() int64 { return r.took.Load() }
+
+// Acknowledged counts the records that were acknowledged so far.
 func (r *Run) Acknowledged() int64 { return r.acks.Load() }
 
 // Drive lets all clients work until ctx ends, and returns when the last of them has ended what it was at.
