@@ -56,7 +56,7 @@ const (
 // Faults that are planted for whole clusters, to see them convicted from outside.
 const (
 	AckEarly       = false // the leader alone acknowledges for all
-	CountsUnread   = false // a fetch counts for all that the leader has
+	CountsSent     = false // a record counts as copied when it is sent
 	TruncToHW      = false // a follower cuts its log to its high watermark in each epoch
 	OffByOne       = false // after a failover producers are told the offset behind their record
 	LostProducers  = false // a new leader knows no producers

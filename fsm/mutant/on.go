@@ -55,7 +55,7 @@ var (
 // Faults that are planted for whole clusters.
 var (
 	AckEarly       bool // the leader alone acknowledges for all
-	CountsUnread   bool // a fetch counts for all that the leader has
+	CountsSent     bool // a record counts as copied when it is sent
 	TruncToHW      bool // a follower cuts its log to its high watermark in each epoch
 	OffByOne       bool // after a failover producers are told the offset behind their record
 	LostProducers  bool // a new leader knows no producers

@@ -60,7 +60,7 @@ var switches = map[string]*bool{
 // planted finds those that are planted for whole clusters.
 var planted = map[string]*bool{
 	"ackEarly":       &AckEarly,
-	"countsUnread":   &CountsUnread,
+	"countsSent":     &CountsSent,
 	"truncToHW":      &TruncToHW,
 	"offByOne":       &OffByOne,
 	"lostProducers":  &LostProducers,

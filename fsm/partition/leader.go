@@ -156,6 +156,9 @@ func (l *Leader) OnAppend(f Facts, now time.Time) Effects {
 		if m := &l.match[i]; m.brokerEpoch != 0 && m.off >= l.tip {
 			m.lastCaughtUp = now
 		}
+		if mutant.CountsSent && l.match[i].brokerEpoch != 0 {
+			l.match[i].off = f.EndOffset()
+		}
 	}
 	l.tip = f.EndOffset()
 	e := l.advance(f)
@@ -274,9 +277,6 @@ func (l *Leader) count(m *progress, q Fetch, f Facts, now time.Time) {
 	}
 	end := f.EndOffset()
 	off = min(off, q.Offset, end)
-	if mutant.CountsUnread {
-		off = end
-	}
 	if q.BrokerEpoch > m.brokerEpoch { // another process: what the one before had says nothing
 		next := progress{id: m.id, brokerEpoch: q.BrokerEpoch, off: off, certPoint: end}
 		if m.brokerEpoch == 0 {

@@ -35,7 +35,7 @@ var planted = []struct {
 }{
 	{"healthy", "all", nil},
 	{"ackEarly", "kill,isolate,primaries", lost},
-	{"countsUnread", "isolate,primaries,halves", lost},
+	{"countsSent", "isolate,primaries,halves", lost},
 	{"truncToHW", "kill,elect", lost},
 	{"offByOne", "kill,elect", []history.Kind{history.AckOffset}},
 	{"lostProducers", "kill,primaries", []history.Kind{history.Duplicate}},
