@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 
-	"cordwood/fsm/mutant"
 	"cordwood/fsm/partition"
 	"cordwood/logstore"
 	"cordwood/logstore/record"
@@ -29,7 +28,7 @@ func (p *Partition) ListOffset(q partition.ListOffsetsQuery) partition.ListOffse
 	if v.err != nil {
 		return noOffset(v.err, leader)
 	}
-	bound, known := v.hw, v.hw >= v.leso || mutant.WatermarkEarly
+	bound, known := v.hw, v.hw >= v.leso
 	if q.Committed {
 		bound = min(bound, p.log.LastStableOffset())
 	}

@@ -55,12 +55,11 @@ const (
 
 // Faults that are planted for whole clusters, to see them convicted from outside.
 const (
-	AckEarly       = false // the leader alone acknowledges for all
-	CountsSent     = false // a record counts as copied when it is sent
-	TruncToHW      = false // a follower cuts its log to its high watermark in each epoch
-	OffByOne       = false // after a failover producers are told the offset behind their record
-	LostProducers  = false // a new leader knows no producers
-	NoDedup        = false // what a producer repeats is appended again
-	DiskEarly      = false // copies count from disk before they are there
-	WatermarkEarly = false // a new leader tells its high watermark before it knows the true one
+	AckEarly      = false // the leader alone acknowledges for all
+	CountsSent    = false // a record counts as copied when it is sent
+	TruncToHW     = false // a follower cuts its log to its high watermark in each epoch
+	OffByOne      = false // after a failover producers are told the offset behind their record
+	LostProducers = false // a new leader knows no producers
+	NoDedup       = false // what a producer repeats is appended again
+	DiskEarly     = false // copies count from disk before they are there
 )

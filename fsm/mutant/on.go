@@ -54,12 +54,11 @@ var (
 
 // Faults that are planted for whole clusters.
 var (
-	AckEarly       bool // the leader alone acknowledges for all
-	CountsSent     bool // a record counts as copied when it is sent
-	TruncToHW      bool // a follower cuts its log to its high watermark in each epoch
-	OffByOne       bool // after a failover producers are told the offset behind their record
-	LostProducers  bool // a new leader knows no producers
-	NoDedup        bool // what a producer repeats is appended again
-	DiskEarly      bool // copies count from disk before they are there
-	WatermarkEarly bool // a new leader tells its high watermark before it knows the true one
+	AckEarly      bool // the leader alone acknowledges for all
+	CountsSent    bool // a record counts as copied when it is sent
+	TruncToHW     bool // a follower cuts its log to its high watermark in each epoch
+	OffByOne      bool // after a failover producers are told the offset behind their record
+	LostProducers bool // a new leader knows no producers
+	NoDedup       bool // what a producer repeats is appended again
+	DiskEarly     bool // copies count from disk before they are there
 )

@@ -59,14 +59,13 @@ var switches = map[string]*bool{
 
 // planted finds those that are planted for whole clusters.
 var planted = map[string]*bool{
-	"ackEarly":       &AckEarly,
-	"countsSent":     &CountsSent,
-	"truncToHW":      &TruncToHW,
-	"offByOne":       &OffByOne,
-	"lostProducers":  &LostProducers,
-	"noDedup":        &NoDedup,
-	"diskEarly":      &DiskEarly,
-	"watermarkEarly": &WatermarkEarly,
+	"ackEarly":      &AckEarly,
+	"countsSent":    &CountsSent,
+	"truncToHW":     &TruncToHW,
+	"offByOne":      &OffByOne,
+	"lostProducers": &LostProducers,
+	"noDedup":       &NoDedup,
+	"diskEarly":     &DiskEarly,
 }
 
 // Set drops the check of that name and no other; an empty name drops none. False if there is no such check. Not safe while

@@ -34,13 +34,17 @@ type Existing struct {
 	paused  map[int]bool
 	foreign bool
 	made    []string // topics of the run
+
+	starting map[int]chan error // start commands whose end nobody has seen, by node
+	starts   sync.WaitGroup     // those that go on
 }
 
 var _ Place = (*Existing)(nil)
 
 // NewExisting makes a place of a cluster by addresses of nodes. With keep the topics of the run stay.
 func NewExisting(seeds []string, commands Commands, keep bool) *Existing {
-	return &Existing{seeds: seeds, commands: commands, keep: keep, address: map[int]string{}, down: map[int]bool{}, paused: map[int]bool{}}
+	return &Existing{seeds: seeds, commands: commands, keep: keep, address: map[int]string{}, down: map[int]bool{}, paused: map[int]bool{},
+		starting: map[int]chan error{}}
 }
 
 // ErrUnreachable is a cluster of which no node answers.
@@ -147,9 +151,14 @@ func (e *Existing) Close() error {
 		if e.isPaused(id) {
 			errs = append(errs, n.Resume(ctx, id))
 		}
+		errs = append(errs, n.started(id))
 		if !n.Running(id) {
 			errs = append(errs, n.Start(ctx, id))
 		}
+	}
+	e.starts.Wait() // each is bounded
+	for _, id := range n.Nodes() {
+		errs = append(errs, n.started(id))
 	}
 	if !e.keep && len(e.made) > 0 {
 		errs = append(errs, e.remove(ctx))
@@ -158,7 +167,7 @@ func (e *Existing) Close() error {
 }
 
 // closeWithin bounds the end of a run on another's cluster.
-const closeWithin = time.Minute
+const closeWithin = 3 * time.Minute
 
 func (e *Existing) remove(ctx context.Context) error {
 	admin, err := e.admin()

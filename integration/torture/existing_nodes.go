@@ -73,18 +73,50 @@ func (n existingNodes) Kill(ctx context.Context, id int) error {
 	if !n.Running(id) {
 		return nil
 	}
+	if err := n.started(id); err != nil {
+		return err
+	}
 	n.e.note(n.e.down, id, true) // before it is, so that it is started again whatever becomes of the command
 	return n.do(ctx, "kill", id)
 }
 
-// Start implements nemesis.Cluster.
-func (n existingNodes) Start(ctx context.Context, id int) error {
-	if err := n.do(ctx, "start", id); err != nil {
-		return err
+// startWait bounds a start command.
+const startWait = 2 * time.Minute
+
+// Start implements nemesis.Cluster. A command that returns only when its node serves may have to wait for other nodes that
+// are started after it, so it goes on by itself; WaitReady and Close wait for it.
+func (n existingNodes) Start(_ context.Context, id int) error {
+	n.e.mu.Lock()
+	defer n.e.mu.Unlock()
+	if n.e.starting[id] != nil {
+		return nil
 	}
-	n.e.note(n.e.down, id, false)
-	n.e.note(n.e.paused, id, false)
+	done := make(chan error, 1)
+	n.e.starting[id] = done
+	n.e.down[id], n.e.paused[id] = false, false
+	n.e.starts.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), startWait)
+		defer cancel()
+		done <- n.do(ctx, "start", id)
+	})
 	return nil
+}
+
+// started gives what became of a node's start command; nil also while it goes on, or where there was none. A node whose
+// start failed is down.
+func (n existingNodes) started(id int) error {
+	n.e.mu.Lock()
+	defer n.e.mu.Unlock()
+	select {
+	case err := <-n.e.starting[id]:
+		delete(n.e.starting, id)
+		if err != nil {
+			n.e.down[id] = true
+		}
+		return err
+	default:
+		return nil
+	}
 }
 
 // Stop implements nemesis.Cluster. Nobody said how to end a node in an orderly way.
@@ -113,6 +145,9 @@ func (n existingNodes) Resume(ctx context.Context, id int) error {
 // WaitReady implements nemesis.Cluster: the node answers, and counts itself among the members.
 func (n existingNodes) WaitReady(ctx context.Context, id int) error {
 	for {
+		if err := n.started(id); err != nil {
+			return err
+		}
 		v, err := nemesis.Look(ctx, n.addressOf(id))
 		if err == nil {
 			if i := slices.IndexFunc(v.Nodes, func(m nemesis.Member) bool { return m.ID == id }); i >= 0 && !v.Nodes[i].Fenced {

@@ -41,7 +41,6 @@ var planted = []struct {
 	{"lostProducers", "kill,primaries", []history.Kind{history.Duplicate}},
 	{"noDedup", "kill,primaries,pause", []history.Kind{history.Duplicate}},
 	{"diskEarly", "powerall", lost},
-	{"watermarkEarly", "kill,elect", []history.Kind{history.WatermarkBack}},
 	{"wLow", "isolate,primaries,kill", lost},
 	{"serveUnflushed", "isolate,primaries,kill", []history.Kind{history.InconsistentOffsets, history.DirtyRead, history.AbortedRead, history.PollSkip, history.NonmonotonicPoll, history.LostWrite}},
 	{"amnesiacVotes", "amnesia", lost},
