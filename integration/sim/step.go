@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"encoding/binary"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -142,7 +144,9 @@ func (n *node) rot() {
 			size, err := h.Size()
 			if err == nil && size > 0 {
 				at, b := w.covered(h, size), []byte{0}
-				if _, err = h.ReadAt(b, at); err == nil {
+				if at < 0 {
+					err = io.EOF
+				} else if _, err = h.ReadAt(b, at); err == nil {
 					b[0] ^= 1 << w.rng.IntN(8)
 					if _, err = h.WriteAt(b, at); err == nil {
 						w.count("rot")
@@ -159,23 +163,28 @@ func (n *node) rot() {
 }
 
 // covered draws a byte of a segment that a checksum covers: offset, length and leader epoch of a batch have none, in Kafka
-// as here, so that a flip there is found only where it contradicts its surroundings.
+// as here, so that a flip there is found only where it contradicts its surroundings. Batches are found by their lengths,
+// which never rot, also behind one that did. -1: there is none.
 func (w *World) covered(f vfs.File, size int64) int64 {
 	const fromMagic = 16
-	var starts []int64
-	sc := record.Scan(f, 0, size)
-	for sc.Next() {
-		starts = append(starts, sc.Pos)
+	var starts, ends []int64
+	head := make([]byte, record.LogOverhead)
+	for at := int64(0); at+record.HeaderSize <= size; {
+		if _, err := f.ReadAt(head, at); err != nil {
+			break
+		}
+		end := at + record.LogOverhead + int64(binary.BigEndian.Uint32(head[8:]))
+		if end < at+record.HeaderSize || end > size {
+			break
+		}
+		starts, ends = append(starts, at), append(ends, end)
+		at = end
 	}
 	if len(starts) == 0 {
-		return fromMagic + w.rng.Int64N(max(1, size-fromMagic))
+		return -1
 	}
 	i := w.rng.IntN(len(starts))
-	end := size
-	if i+1 < len(starts) {
-		end = starts[i+1]
-	}
-	return starts[i] + fromMagic + w.rng.Int64N(end-starts[i]-fromMagic)
+	return starts[i] + fromMagic + w.rng.Int64N(ends[i]-starts[i]-fromMagic)
 }
 
 // brief is the record in a few words.
