@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -164,23 +165,21 @@ func (c *Cluster) configure(n *Node, opt Options, roads map[string]string) error
 	return n.Reboot()
 }
 
-// freePorts asks the kernel for ports that nobody listens on. Another process may take one before we do; starts fail
-// loudly then.
+// Ports of nodes are drawn from here: below those that kernels give to whoever asks for any port, outgoing connections and
+// our own proxies among them, which would take a port before its node does; and clear of those that the demo and configs/
+// have.
+const firstPort, lastPort = 21000, 29000
+
+// freePorts draws ports that nobody listens on. Another process may take one before we do; starts fail loudly then.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
-	var held []net.Listener
-	defer func() {
-		for _, l := range held {
-			l.Close()
+	for tries := 0; len(ports) < n; tries++ {
+		if tries > 100*n {
+			return nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
 		}
-	}()
-	for len(ports) < n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+		if p := firstPort + rand.IntN(lastPort-firstPort); !slices.Contains(ports, p) && PortsFree(p) {
+			ports = append(ports, p)
 		}
-		held = append(held, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }

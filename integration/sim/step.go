@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/binary"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -145,8 +144,9 @@ func (n *node) rot() {
 			if err == nil && size > 0 {
 				at, b := w.covered(h, size), []byte{0}
 				if at < 0 {
-					err = io.EOF
-				} else if _, err = h.ReadAt(b, at); err == nil {
+					at, b = 0, nil
+				}
+				if _, err = h.ReadAt(b, at); err == nil && len(b) > 0 {
 					b[0] ^= 1 << w.rng.IntN(8)
 					if _, err = h.WriteAt(b, at); err == nil {
 						w.count("rot")
