@@ -4,6 +4,7 @@ package loops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"cordwood/integration/harness"
@@ -270,8 +272,13 @@ func (s *state) read(t *testing.T, topic string) map[int64]string {
 	defer cancel()
 	client := s.client(t, kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 	defer client.Close()
-	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
-	require.NoError(t, err)
+	var ends kadm.ListedOffsets
+	eventually(t, 30*time.Second, "the end of "+topic+": a new leader does not know it at once", func() bool {
+		var err error
+		ends, err = kadm.NewClient(client).ListEndOffsets(ctx, topic)
+		require.NoError(t, err)
+		return !errors.Is(ends.Error(), kerr.OffsetNotAvailable)
+	})
 	require.NoError(t, ends.Error())
 	end, ok := ends.Lookup(topic, 0)
 	require.True(t, ok)
