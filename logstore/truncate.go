@@ -37,7 +37,7 @@ func (l *Log) Truncate(end int64) error {
 	if err != nil {
 		return l.place("truncate", err)
 	}
-	if at < v.start { // the log starts inside the batch that has to go
+	if at <= v.start { // nothing that may be read is left; the next batch may begin below the start
 		if err := l.withdraw(v.start); err != nil {
 			return err
 		}
