@@ -430,7 +430,14 @@ func TestFound_AgainKnowsWhatBrokeAfterTheInspection(t *testing.T) {
 	}
 	mem := b.mem.Crash(vfs.CrashKeep, 0)
 	rot(mem, starts[2])
-	d, _, f := b.inspect(t, mem)
+	files := &countedFiles{FS: mem}
+	d := &testDir{t: t, mem: mem, fs: files, now: newTestDir(t).now}
+	d.open()
+	in, err := d.Inspect(context.Background(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := in.Logs[0]
 	defer d.Close()
 	j := f.Judge(ProcessCrash, false)
 	if end, _ := b.prefix(before + starts[2]); !j.Damaged || j.End != end {
@@ -439,6 +446,9 @@ func TestFound_AgainKnowsWhatBrokeAfterTheInspection(t *testing.T) {
 	rot(mem, starts[1])
 	if _, err := f.Open(b.cfg, j); !isBroken(err) {
 		t.Fatalf("opened: %v", err)
+	}
+	if files.open != 0 {
+		t.Fatalf("%d files stay open of what was not", files.open)
 	}
 	again, err := f.Again()
 	if err != nil {
@@ -456,4 +466,29 @@ func TestFound_AgainKnowsWhatBrokeAfterTheInspection(t *testing.T) {
 	if got := readAll(t, l, 0, l.EndOffset(), 1<<20); !bytes.Equal(got, content) {
 		t.Fatal("other bytes")
 	}
+}
+
+// countedFiles counts the files that are open for writing; for one goroutine.
+type countedFiles struct {
+	vfs.FS
+	open int
+}
+
+func (c *countedFiles) OpenReadWrite(name string) (vfs.File, error) {
+	f, err := c.FS.OpenReadWrite(name)
+	if err != nil {
+		return nil, err
+	}
+	c.open++
+	return countedFile{f, c}, nil
+}
+
+type countedFile struct {
+	vfs.File
+	c *countedFiles
+}
+
+func (f countedFile) Close() error {
+	f.c.open--
+	return f.File.Close()
 }

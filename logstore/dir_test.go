@@ -417,6 +417,34 @@ func TestLog_FollowerThatStartsInsideABatchTakesTheWholeOfIt(t *testing.T) {
 	}
 }
 
+// TestLog_ALogCutToItsStartTakesTheBatchThatTheStartLiesIn: another leader's batch may begin below the start, where the one
+// that was cut away or kept ended just there.
+func TestLog_ALogCutToItsStartTakesTheBatchThatTheStartLiesIn(t *testing.T) {
+	d := newTestDir(t)
+	cfg := testConfig()
+	l := d.create(0, cfg)
+	appendN(t, l, 2, 8) // two records each: one batch ends at 14
+	l.SetHighWatermark(14)
+	if err := l.RaiseStart(14); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Truncate(14); err != nil {
+		t.Fatal(err)
+	}
+	if l.StartOffset() != 14 || l.EndOffset() != 14 || l.HighWatermark() != 14 || l.Size() != 0 {
+		t.Fatalf("%d to %d, high watermark %d, %d bytes", l.StartOffset(), l.EndOffset(), l.HighWatermark(), l.Size())
+	}
+	over, _ := batchOf(5, 10, 1_700_000_000_000)
+	record.SetOffset(over, 12, 3)
+	if end, err := l.AppendReplica(over, 3); err != nil || end != 17 {
+		t.Fatalf("end %d, %v", end, err)
+	}
+	l = d.reopen(vfs.CrashKeep, 1, ProcessCrash, cfg)[0]
+	if l.StartOffset() != 14 || l.EndOffset() != 17 || string(readAll(t, l, 14, 17, 1<<20)) != string(over) {
+		t.Fatalf("%d to %d after a restart", l.StartOffset(), l.EndOffset())
+	}
+}
+
 // TestEpochs_BatchesStandOverTheFile: an undone cut leaves an epoch in the file where older batches lie.
 func TestEpochs_BatchesStandOverTheFile(t *testing.T) {
 	for _, c := range []struct {

@@ -39,7 +39,7 @@ func newLog(d *Dir, dir string, tp topicPartition, id record.PartitionID, cfg Lo
 	return l
 }
 
-func (l *Log) openFound(f *Found, j Judgement) error {
+func (l *Log) openFound(f *Found, j Judgement) (err error) {
 	if err := l.removeLeftovers(); err != nil {
 		return err
 	}
@@ -72,6 +72,11 @@ func (l *Log) openFound(f *Found, j Judgement) error {
 		}
 	}
 	segs, size, err := l.cutFound(f, j)
+	defer func() {
+		if err != nil && len(segs) > 0 { // somebody may look again at what does not open
+			segs[len(segs)-1].active.release()
+		}
+	}()
 	if err != nil {
 		return err
 	}
