@@ -40,8 +40,8 @@ func (k *dutyKeeper) fullNodes(image *metadata.Image) map[int32]bool {
 	return full
 }
 
-// relieve moves leadership from nodes whose disk takes no records to replicas in sync that have room. Where none has, or
-// the disk of the preferred replica alone has none, everything stays as it is.
+// relieve moves leadership from nodes whose disk takes no records to replicas in sync that have room. Where none has,
+// everything stays as it is.
 func (f *dutyFacts) relieve(plan *dutyPlan) {
 	for id := range f.full {
 		for p := range f.image.ReplicasOf(id) {
