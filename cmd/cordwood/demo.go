@@ -71,13 +71,7 @@ func runDemo(ctx context.Context, a *app, nodes int, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	removed, err := removeStaleDemos(os.TempDir())
-	if err != nil {
-		a.note("%v", err)
-	}
-	for _, dir := range removed {
-		a.note("removed %s, left by a demo that was killed", dir)
-	}
+	a.clearStale()
 	dir, remove, err := makeDemoDir(os.TempDir(), keep)
 	if err != nil {
 		return err

@@ -34,6 +34,17 @@ func makeDemoDir(parent string, keep bool) (dir string, remove func() error, err
 	return dir, func() error { return errors.Join(os.RemoveAll(dir), lock.Close()) }, nil
 }
 
+// clearStale removes what demos and tortures that were killed left, and says so.
+func (a *app) clearStale() {
+	removed, err := removeStaleDemos(os.TempDir())
+	if err != nil {
+		a.note("%v", err)
+	}
+	for _, dir := range removed {
+		a.note("removed %s, left by a demo that was killed, or by a torture", dir)
+	}
+}
+
 // removeStaleDemos removes what demos that were killed left in parent: directories of this user's with a demo's name and
 // owner file, whose lock nobody holds. What it cannot look at it leaves alone.
 func removeStaleDemos(parent string) (removed []string, err error) {

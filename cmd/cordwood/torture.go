@@ -156,9 +156,9 @@ func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
 		Flags: o.flags(), Progress: a.tortureProgress(),
 	}
 	if o.history != "" {
-		f, err := os.Create(o.history)
-		if err != nil {
-			return pathError(err)
+		f, ferr := os.Create(o.history)
+		if ferr != nil {
+			return pathError(ferr)
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		opt.History = f
@@ -187,6 +187,7 @@ func (a *app) torturePlace(o *tortureOptions) (place torture.Place, session time
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	a.clearStale()
 	dir, remove, err := makeDemoDir(os.TempDir(), o.keep)
 	if err != nil {
 		return nil, 0, nil, err

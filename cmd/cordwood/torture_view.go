@@ -26,6 +26,7 @@ type tortureView struct {
 	Failed      []string         `json:"faultsFailed"` // what could not be done or undone
 	Skipped     []string         `json:"faultsSkipped"`
 	Losses      int              `json:"lossEvents"` // that the cluster told of
+	Unread      string           `json:"unread"`     // what clients could not read to its end in time; empty: nothing
 	Unavailable []tortureSilence `json:"unavailable"`
 }
 
@@ -47,6 +48,9 @@ func newTortureView(r *torture.Result) *tortureView {
 		if f.Failed != "" {
 			v.Failed = append(v.Failed, f.Name+": "+f.Failed)
 		}
+	}
+	if r.Unread != nil {
+		v.Unread = r.Unread.Error()
 	}
 	if n := len(r.Timeline.Steps); n > 0 {
 		v.Seconds = float64(n)
@@ -83,6 +87,9 @@ func (v *tortureView) table(w io.Writer, wide bool) {
 	}
 	for _, f := range v.Failed {
 		fmt.Fprintf(w, "failed: %s\n", f)
+	}
+	if v.Unread != "" {
+		fmt.Fprintf(w, "not read to the end: %s\n", v.Unread)
 	}
 	if v.Losses > 0 {
 		fmt.Fprintf(w, "the cluster told of %s that may have lost records\n", count(v.Losses, "election"))

@@ -12,11 +12,11 @@ import (
 
 // recorder keeps a history while it happens, and writes it line by line as well.
 type recorder struct {
+	out *history.Writer // nil: nowhere
+
 	mu  sync.Mutex // guards all below
 	h   history.History
-	out *history.Writer // nil: nowhere
-	err error
-	odd []error // what went wrong and is for the checker to judge
+	err error // of writing: the first
 }
 
 func newRecorder(h history.Header, out io.Writer) (*recorder, error) {
@@ -29,13 +29,18 @@ func newRecorder(h history.Header, out io.Writer) (*recorder, error) {
 	return r, err
 }
 
-// keep adds one thing to the list and to the file.
+// keep adds one thing to the list, and to the file, whose writer has a lock of its own.
 func keep[T any](r *recorder, to *[]T, x T, write func(*history.Writer, T) error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	*to = append(*to, x)
-	if r.out != nil && r.err == nil {
-		r.err = write(r.out, x)
+	r.mu.Unlock()
+	if r.out == nil {
+		return
+	}
+	if err := write(r.out, x); err != nil {
+		r.mu.Lock()
+		r.err = cmp.Or(r.err, err)
+		r.mu.Unlock()
 	}
 }
 
@@ -48,12 +53,6 @@ func (r *recorder) Watermark(w history.Watermark) {
 }
 
 func (r *recorder) fault(f history.Fault) { keep(r, &r.h.Faults, f, (*history.Writer).Fault) }
-
-func (r *recorder) note(err error) {
-	r.mu.Lock()
-	r.odd = append(r.odd, err)
-	r.mu.Unlock()
-}
 
 func (r *recorder) collected(copies []history.Copy, losses []history.Loss) error {
 	for _, c := range copies {

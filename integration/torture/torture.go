@@ -49,6 +49,7 @@ type Result struct {
 	Timeline Timeline
 	Faults   map[string]int // how often each was done, by name
 	Skipped  []string       // nemeses that cannot work here, and why
+	Unread   error          // what clients could not read to its end in time; nil: nothing
 }
 
 // Place is where a cluster is.
@@ -108,6 +109,7 @@ type runner struct {
 	rec      *recorder
 	schedule *nemesis.Schedule // nil: no faults
 	unable   []string          // faults that the place gives no means for
+	unread   error             // what clients could not read in the end; whether that is a loss the checker says
 
 	phase
 	work  *workload.Run  // of phase's mutex, as below
@@ -198,9 +200,7 @@ func (r *runner) drive(ctx context.Context) (err error) {
 		return err
 	}
 	r.enter("reading", finishWithin)
-	if err := r.work.Finish(ctx, finishWithin); err != nil && ctx.Err() == nil {
-		r.rec.note(err) // the checker says what nobody has read
-	}
+	r.unread = r.work.Finish(ctx, finishWithin)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -228,7 +228,7 @@ func (r *runner) judge() (*Result, error) {
 		return nil, err
 	}
 	res := Judge(h)
-	res.Skipped = r.leftOut(r.schedule)
+	res.Skipped, res.Unread = r.leftOut(r.schedule), r.unread
 	return res, nil
 }
 
