@@ -13,6 +13,7 @@ type Kind struct {
 	Class    string
 	About    string // one line for people
 	Destroys bool   // copies of records may be gone afterwards
+	Media    bool   // what was synced, too
 	ByName   bool   // done only when it is asked for by its name
 	Alone    bool   // nothing else is done meanwhile
 	make     func(b base) Nemesis
@@ -64,9 +65,9 @@ var kinds = []Kind{
 		make: func(b base) Nemesis { return &eio{b} }},
 	{Name: "slowdisk", Class: "disk", About: "make writes and syncs of some nodes slow",
 		make: func(b base) Nemesis { return &slowDisk{b} }},
-	{Name: "bitflip", Class: "disk", About: "flip bits in the logs of a minority that was killed", Destroys: true,
+	{Name: "bitflip", Class: "disk", About: "flip bits in the logs of a minority that was killed", Destroys: true, Media: true,
 		make: func(b base) Nemesis { return &bitFlip{b} }},
-	{Name: "truncate", Class: "disk", About: "cut the logs of a minority that was stopped", Destroys: true,
+	{Name: "truncate", Class: "disk", About: "cut the logs of a minority that was stopped", Destroys: true, Media: true,
 		make: func(b base) Nemesis { return &truncation{b} }},
 	{Name: "indexrot", Class: "disk", About: "remove index files of a minority that was stopped, or spoil them", Destroys: true,
 		make: func(b base) Nemesis { return &indexRot{b} }},
@@ -77,7 +78,7 @@ var kinds = []Kind{
 		make: func(b base) Nemesis { return &reassign{b} }},
 	{Name: "rule", Class: "membership", About: "change the commit rule of a topic, and back",
 		make: func(b base) Nemesis { return &rule{b} }},
-	{Name: "wipe", Class: "membership", About: "give one node an empty disk, with which it joins again", Destroys: true,
+	{Name: "wipe", Class: "membership", About: "give one node an empty disk, with which it joins again", Destroys: true, Media: true,
 		make: func(b base) Nemesis { return &wipe{b} }},
 }
 
@@ -157,6 +158,12 @@ func ClassOf(name string) string {
 		return k.Class
 	}
 	return ""
+}
+
+// HitsMedia says that a fault of that name takes or spoils what was synced.
+func HitsMedia(name string) bool {
+	k := kindOf(name)
+	return k != nil && k.Media
 }
 
 // Nemesis makes the fault of a name.

@@ -31,6 +31,7 @@ type Site struct {
 	busy map[int]string // nodes whose process or disk a fault has in hand, and its name
 	hurt map[int]bool   // nodes whose copies may be gone since everything was whole
 	sets [][]int        // replicas of all partitions, as they have been since; nil: nothing was whole yet
+	good []time.Time    // when everything was whole
 }
 
 // NewSite makes a site of a cluster. Zero options get values: sessions of 4 s, a lag of 5 s.
@@ -65,6 +66,7 @@ func (s *Site) Settle(ctx context.Context) error {
 	if !s.idle() {
 		return errors.New("faults have nodes in hand: nothing settles")
 	}
+	asked := time.Now()
 	if err := s.c.Settled(ctx); err != nil {
 		return err
 	}
@@ -75,8 +77,17 @@ func (s *Site) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.hurt)
+	s.good = append(s.good, asked)
 	s.sets = append([][]int{}, v.replicaSets()...)
 	return nil
+}
+
+// Whole gives the moments since which all copies were whole that had been spoiled before: when each Settle began to ask, the
+// oldest first.
+func (s *Site) Whole() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.good)
 }
 
 // view is how things are, for a fault that is about to begin.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"cordwood/integration/history"
+	"cordwood/integration/nemesis"
 )
 
 // lossLine is the event of an election that may lose records, as the controller's node logs it.
@@ -50,4 +52,25 @@ func readLosses(name string, h *history.Header) ([]history.Loss, error) {
 		}
 	}
 	return out, lines.Err()
+}
+
+// explain says of each loss whether media were lost or spoiled that had its key, since all copies were whole: only then may
+// it be true of records that had been synced. whole are the moments of which that is known, rising, from the beginning of the
+// run on. Nodes have the keys that they have copies of in the end: faults leave replicas where they were.
+func explain(losses []history.Loss, copies []history.Copy, faults []history.Fault, whole []time.Duration) {
+	for i := range losses {
+		l := &losses[i]
+		var since time.Duration
+		for _, w := range whole {
+			if w <= l.At {
+				since = w
+			}
+		}
+		l.Media = slices.ContainsFunc(faults, func(f history.Fault) bool {
+			over := f.End > 0 && f.End < since
+			return nemesis.HitsMedia(f.Name) && f.Start <= l.At && !over && slices.ContainsFunc(copies, func(c history.Copy) bool {
+				return c.Key == l.Key && slices.Contains(f.Nodes, c.Node)
+			})
+		})
+	}
 }

@@ -54,6 +54,13 @@ func (r *recorder) Watermark(w history.Watermark) {
 
 func (r *recorder) fault(f history.Fault) { keep(r, &r.h.Faults, f, (*history.Writer).Fault) }
 
+// faults gives those that were healed.
+func (r *recorder) faults() []history.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.h.Faults)
+}
+
 func (r *recorder) collected(copies []history.Copy, losses []history.Loss) error {
 	for _, c := range copies {
 		keep(r, &r.h.Copies, c, (*history.Writer).Copy)

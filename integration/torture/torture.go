@@ -107,7 +107,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 type runner struct {
 	opt      Options
 	rec      *recorder
-	schedule *nemesis.Schedule // nil: no faults
+	site     *nemesis.Site     // nil: no faults
+	schedule *nemesis.Schedule // likewise
 	unable   []string          // faults that the place gives no means for
 	unread   error             // what clients could not read in the end; whether that is a loss the checker says
 
@@ -165,7 +166,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.schedule = schedule
+	r.site, r.schedule = site, schedule
 	if site != nil {
 		return site.Settle(limited)
 	}
@@ -208,7 +209,19 @@ func (r *runner) drive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	explain(losses, copies, r.rec.faults(), r.whole())
 	return r.rec.collected(copies, losses)
+}
+
+// whole gives the moments at which all copies were whole.
+func (r *runner) whole() (at []time.Duration) {
+	if r.site == nil {
+		return nil
+	}
+	for _, t := range r.site.Whole() {
+		at = append(at, t.Sub(r.rec.h.Header.Began))
+	}
+	return at
 }
 
 func (r *runner) settle(ctx context.Context) error {
