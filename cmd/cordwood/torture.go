@@ -52,8 +52,8 @@ func newTortureCommand(a *app) *cobra.Command {
 			"every client reads everything, and the whole history is checked as Jepsen's Kafka tests do: what was lost, came twice,\n" +
 			"in another order or too early, and whether the settings of the topic allow that.\n\n" +
 			"--faults takes names and classes, separated by commas; --faults help lists them.\n\n" +
-			"Exit codes: 0 ok, 20 records lost or shown wrongly, 21 only twice or in another order; 2, 3 and 9 where the run could\n" +
-			"not be done.",
+			"Exit codes: 0 ok, 20 records lost or shown wrongly, 21 only twice or in another order, 10 nothing of these, but the\n" +
+			"cluster did not become whole again; 2, 3 and 9 where the run could not be done.",
 		Example: "  cordwood torture --duration 2m --faults all --html report.html\n  cordwood torture --nodes 5 --faults kill,isolate --seed 7",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if slices.Contains(o.faults, "help") {
@@ -214,6 +214,9 @@ func (a *app) tortured(r *torture.Result, html string) error {
 	}
 	if r.Report.Exit != 0 {
 		return exit(r.Report.Exit)
+	}
+	if r.Unsettled != nil {
+		return exit(exitUnhealthy)
 	}
 	return nil
 }

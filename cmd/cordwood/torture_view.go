@@ -26,6 +26,7 @@ type tortureView struct {
 	Failed      []string         `json:"faultsFailed"` // what could not be done or undone
 	Skipped     []string         `json:"faultsSkipped"`
 	Losses      int              `json:"lossEvents"` // that the cluster told of
+	Unsettled   string           `json:"unsettled"`  // what the cluster lacked long after the last fault was healed; empty: nothing
 	Unread      string           `json:"unread"`     // what clients could not read to its end in time; empty: nothing
 	Unavailable []tortureSilence `json:"unavailable"`
 }
@@ -48,6 +49,9 @@ func newTortureView(r *torture.Result) *tortureView {
 		if f.Failed != "" {
 			v.Failed = append(v.Failed, f.Name+": "+f.Failed)
 		}
+	}
+	if r.Unsettled != nil {
+		v.Unsettled = r.Unsettled.Error()
 	}
 	if r.Unread != nil {
 		v.Unread = r.Unread.Error()
@@ -87,6 +91,9 @@ func (v *tortureView) table(w io.Writer, wide bool) {
 	}
 	for _, f := range v.Failed {
 		fmt.Fprintf(w, "failed: %s\n", f)
+	}
+	if v.Unsettled != "" {
+		fmt.Fprintf(w, "not whole again: %s\n", v.Unsettled)
 	}
 	if v.Unread != "" {
 		fmt.Fprintf(w, "not read to the end: %s\n", v.Unread)
@@ -153,8 +160,15 @@ func (a *app) tortureProgress() func(torture.Progress) {
 		if len(p.Faults) > 0 {
 			faults = ", under way: " + strings.Join(p.Faults, ", ")
 		}
-		fmt.Fprintf(a.err, "\r\x1b[K%s %s%s, %d operations, %d acknowledged%s", p.Phase, p.Elapsed.Round(time.Second), of, p.Operations, p.Acknowledged, faults)
+		fmt.Fprintf(a.err, "\r\x1b[K%s %s%s, %d operations, %d acknowledged, %s so far%s", p.Phase, p.Elapsed.Round(time.Second), of, p.Operations, p.Acknowledged, anomalies(p.Anomalies), faults)
 	}
+}
+
+func anomalies(n int) string {
+	if n == 1 {
+		return "1 anomaly"
+	}
+	return fmt.Sprintf("%d anomalies", n)
 }
 
 func (a *app) tortureProgressEnds() {

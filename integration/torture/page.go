@@ -107,7 +107,8 @@ polyline{fill:none;stroke-width:2}.acked{stroke:#1b7f4b}.failed{stroke:#b3261e}.
 </style></head><body>
 <h1>Torture report <span class="verdict {{.Report.Verdict}}">{{.Report.Verdict}}</span></h1>
 <p>{{.Operations}} operations in {{round .Length}} ({{.PerMinute}} a minute), {{.Report.Acknowledged}} records acknowledged, {{.FaultsDone}} faults on {{.History.Header.Nodes}} nodes{{if .FaultsNotAsSet}}, {{.FaultsNotAsSet}} of them not as they should be{{end}}. Began {{.History.Header.Began.UTC.Format "2006-01-02 15:04:05"}} UTC.</p>
-<h2>What was promised, topic by topic</h2>
+{{with .Unsettled}}<p><b>The cluster did not become whole again</b> after the last fault: {{.}}</p>
+{{end}}<h2>What was promised, topic by topic</h2>
 <div class="wide"><table class="cards"><tr><th>topic<th>commit<th>copies count in<th>acks<th class="n">acknowledged<th>verdict<th>because</tr>
 {{range .Report.Topics}}<tr><td><b>{{.Name}}</b><td data-is="commit">{{.Rule}}<td data-is="copies count in">{{.Durability}}<td data-is="acks">{{.Acks}}{{if and (ne .MinAcks "0") (ne .MinAcks "")}}, at least {{.MinAcks}}{{end}}<td class="n" data-is="acknowledged">{{.Acknowledged}}<td><span class="verdict {{.Verdict}}">{{.Verdict}}</span><td class="because">{{.Because}}</tr>
 {{end}}</table></div>

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"errors"
 	"regexp"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func TestThePageNeedsNothingFromOutsideAndEscapesWhatItShows(t *testing.T) {
 	h.Faults = []history.Fault{{Name: "kill", Nodes: []int{1, 2}, What: "<script>", Start: time.Second, End: 3 * time.Second, Failed: "a & b"}}
 	h.Losses = []history.Loss{{Key: 0, From: 9, To: noEnd, At: 10 * time.Second}}
 	r := Judge(h)
+	r.Unsettled = errors.New("nobody leads <t>/0")
 	require.Equal(t, history.VerdictViolated, r.Report.Verdict)
 	page := string(Page(r))
 	require.NotRegexp(t, regexp.MustCompile(`(?i)<script|src=|href=|url\(|@import|https?:`), page)
@@ -31,4 +33,5 @@ func TestThePageNeedsNothingFromOutsideAndEscapesWhatItShows(t *testing.T) {
 	require.Contains(t, page, "kill of [1 2], 1s to 3s: &lt;script&gt; (a &amp; b)")
 	require.Contains(t, page, "&lt;t&gt;/0 from offset 9 on, told after 10s")
 	require.Contains(t, page, "cordwood torture --seed=7")
+	require.Contains(t, page, "nobody leads &lt;t&gt;/0")
 }

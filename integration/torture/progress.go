@@ -66,6 +66,7 @@ func (r *runner) progress() Progress {
 	slices.Sort(p.Faults)
 	if r.work != nil {
 		p.Operations, p.Acknowledged = r.work.Operations(), r.work.Acknowledged()
+		p.Anomalies = r.rec.live.Found()
 	}
 	return p
 }

@@ -12,7 +12,8 @@ import (
 
 // recorder keeps a history while it happens, and writes it line by line as well.
 type recorder struct {
-	out *history.Writer // nil: nowhere
+	out  *history.Writer // nil: nowhere
+	live *history.Live
 
 	mu  sync.Mutex // guards all below
 	h   history.History
@@ -21,6 +22,7 @@ type recorder struct {
 
 func newRecorder(h history.Header, out io.Writer) (*recorder, error) {
 	r := &recorder{h: history.History{Header: h}}
+	r.live = history.NewLive(&r.h.Header)
 	if out == nil {
 		return r, nil
 	}
@@ -45,7 +47,10 @@ func keep[T any](r *recorder, to *[]T, x T, write func(*history.Writer, T) error
 }
 
 // Op implements workload.Sink.
-func (r *recorder) Op(op history.Op) { keep(r, &r.h.Ops, op, (*history.Writer).Op) }
+func (r *recorder) Op(op history.Op) {
+	keep(r, &r.h.Ops, op, (*history.Writer).Op)
+	r.live.Op(&op)
+}
 
 // Watermark implements workload.Sink.
 func (r *recorder) Watermark(w history.Watermark) {

@@ -39,17 +39,19 @@ type Progress struct {
 	Of           time.Duration // of the phase; 0: not known
 	Operations   int64
 	Acknowledged int64
+	Anomalies    int      // that one look shows; the judgement comes in the end
 	Faults       []string // under way
 }
 
 // Result is a run and its judgement.
 type Result struct {
-	History  *history.History
-	Report   history.Report
-	Timeline Timeline
-	Faults   map[string]int // how often each was done, by name
-	Skipped  []string       // nemeses that cannot work here, and why
-	Unread   error          // what clients could not read to its end in time; nil: nothing
+	History   *history.History
+	Report    history.Report
+	Timeline  Timeline
+	Faults    map[string]int // how often each was done, by name
+	Skipped   []string       // nemeses that cannot work here, and why
+	Unsettled error          // what the cluster lacked long after the last fault was healed; nil: nothing
+	Unread    error          // what clients could not read to its end in time; nil: nothing
 }
 
 // Place is where a cluster is.
@@ -87,7 +89,8 @@ const (
 	defaultPeriod = 5 * time.Second
 )
 
-// Run does one run. An error says that it could not be done; what it found stands in the result.
+// Run does one run. An error says that it could not be done; what it found stands in the result. A cluster that does not
+// recover is read and judged like any other: what it holds is what its users would have.
 func Run(ctx context.Context, opt Options) (*Result, error) {
 	if opt.Period == 0 {
 		opt.Period = defaultPeriod
@@ -105,12 +108,13 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 
 // runner is one run under way.
 type runner struct {
-	opt      Options
-	rec      *recorder
-	site     *nemesis.Site     // nil: no faults
-	schedule *nemesis.Schedule // likewise
-	unable   []string          // faults that the place gives no means for
-	unread   error             // what clients could not read in the end; whether that is a loss the checker says
+	opt       Options
+	rec       *recorder
+	site      *nemesis.Site     // nil: no faults
+	schedule  *nemesis.Schedule // likewise
+	unable    []string          // faults that the place gives no means for
+	unsettled error             // what is missing until the cluster is whole again
+	unread    error             // what clients could not read in the end; whether that is a loss the checker says
 
 	phase
 	work  *workload.Run  // of phase's mutex, as below
@@ -194,11 +198,11 @@ func (r *runner) drive(ctx context.Context) (err error) {
 	}()
 	faulted := r.faults(ctx)
 	r.enter("healing", healWithin)
-	healed := r.settle(ctx)
+	r.unsettled = errors.Join(faulted, r.settle(ctx))
 	stop()
 	<-driven
-	if err := errors.Join(faulted, healed, ctx.Err()); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	r.enter("reading", finishWithin)
 	r.unread = r.work.Finish(ctx, finishWithin)
@@ -241,7 +245,7 @@ func (r *runner) judge() (*Result, error) {
 		return nil, err
 	}
 	res := Judge(h)
-	res.Skipped, res.Unread = r.leftOut(r.schedule), r.unread
+	res.Skipped, res.Unsettled, res.Unread = r.leftOut(r.schedule), r.unsettled, r.unread
 	return res, nil
 }
 
