@@ -25,7 +25,7 @@ type Config struct {
 	Replication         Replication         `key:"replication" doc:"How followers fetch from leaders."`
 	Limits              Limits              `key:"limits" doc:"Bounds on what clients may ask of one node."`
 	Log                 Log                 `key:"log" doc:"The node's own log on standard error."`
-	DevMode             bool                `key:"dev_mode" default:"false" doc:"Allow fault injection into this node's disk. Never for data that matters."`
+	DevMode             bool                `key:"dev_mode" default:"false" doc:"Allow fault injection into this node's disk and wall clock. Never for data that matters."`
 }
 
 // Node is who this node is.

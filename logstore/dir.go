@@ -63,6 +63,8 @@ type DirOptions struct {
 	OpenFiles int
 	Logger    *slog.Logger
 	Now       func() time.Time
+	// Wall is the wall clock that ages of records are judged by; nil: the times of Now and Tick.
+	Wall func() time.Time
 	// Uptime is the time that has really passed, by a clock that nobody sets; nil: what the times of Now and Tick tell of it.
 	Uptime func() time.Duration
 	// OnOffline is called once, when the directory fails for good; it must not call the Dir.

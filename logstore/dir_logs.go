@@ -283,6 +283,9 @@ func (d *Dir) age(now time.Time) time.Time {
 	if d.opt.Uptime != nil {
 		uptime = d.opt.Uptime()
 	}
+	if d.opt.Wall != nil {
+		now = d.opt.Wall()
+	}
 	aged, jumped := d.clock.at(now, uptime)
 	held := d.clock.held()
 	d.held.Store(int64(held))

@@ -17,6 +17,7 @@ type testDir struct {
 	mem    *vfs.Mem
 	fs     vfs.FS // what the directory sees, where it is not mem itself
 	uptime func() time.Duration
+	wall   func() time.Time
 	now    time.Time
 }
 
@@ -38,7 +39,7 @@ func newTestDir(t testing.TB) *testDir {
 }
 
 func (d *testDir) options() DirOptions {
-	return DirOptions{NodeID: 1, BootID: "boot", Now: func() time.Time { return d.now }, Uptime: d.uptime}
+	return DirOptions{NodeID: 1, BootID: "boot", Now: func() time.Time { return d.now }, Uptime: d.uptime, Wall: d.wall}
 }
 
 func (d *testDir) open() {

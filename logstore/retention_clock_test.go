@@ -77,3 +77,34 @@ func TestDir_AWallClockThatJumpsAheadDeletesNothing(t *testing.T) {
 		t.Fatalf("start %d, end %d, %v held after a start", l.StartOffset(), l.EndOffset(), d.ClockHeld())
 	}
 }
+
+// TestDir_AgesAreJudgedByTheWallClockThatItWasGiven: what the times of Tick tell is how much time passed, and no more.
+func TestDir_AgesAreJudgedByTheWallClockThatItWasGiven(t *testing.T) {
+	d := &testDir{t: t, now: time.UnixMilli(1_700_000_000_000)}
+	d.mem = vfs.NewMem(func() time.Time { return d.now })
+	wall := d.now
+	d.wall = func() time.Time { return wall }
+	d.open()
+	cfg := testConfig()
+	cfg.RetentionMS = 600_000
+	l := d.create(0, cfg)
+	appendN(t, l, 1, 20)
+	l.SetHighWatermark(l.EndOffset())
+	tick := func(by, passes time.Duration) {
+		wall, d.now = wall.Add(by), d.now.Add(passes)
+		d.Tick(d.now)
+	}
+	tick(0, 0)
+	tick(3*time.Hour, 6*time.Minute)
+	if want := 3*time.Hour - 6*time.Minute; l.StartOffset() != 0 || d.ClockHeld() != want {
+		t.Fatalf("start %d, %v held, want %v", l.StartOffset(), d.ClockHeld(), want)
+	}
+	tick(-6*time.Hour, 6*time.Minute) // set back: records live longer
+	if l.StartOffset() != 0 || d.ClockHeld() != 0 {
+		t.Fatalf("start %d, %v held", l.StartOffset(), d.ClockHeld())
+	}
+	tick(3*time.Hour+12*time.Minute, 6*time.Minute)
+	if l.StartOffset() != l.EndOffset() {
+		t.Fatalf("start %d, end %d: what is really old stays", l.StartOffset(), l.EndOffset())
+	}
+}

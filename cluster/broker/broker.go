@@ -51,8 +51,9 @@ type Broker struct {
 	fsync      prometheus.Observer
 	recovery   prometheus.Gauge
 	fs         vfs.FS
-	fault      *vfs.Fault   // with dev_mode
-	slower     atomic.Int64 // nanoseconds by which replication is delayed, with dev_mode
+	fault      *vfs.Fault       // with dev_mode
+	wall       func() time.Time // for records and what people read; nothing that is waited for hangs on it
+	slower     atomic.Int64     // nanoseconds by which replication is delayed, with dev_mode
 	dir        *logstore.Dir
 	inspection logstore.Inspection
 	defaults   *metadata.Defaults

@@ -21,7 +21,7 @@ func newDeltas() *deltas { return &deltas{wake: make(chan struct{}, 1)} }
 func (b *Broker) published(_ *metadata.Image, d metadata.Delta) {
 	var at time.Time
 	if b.registered.Load() {
-		at = time.Now()
+		at = b.wall()
 	}
 	b.history.note(&d, at)
 	b.deltas.put(d)

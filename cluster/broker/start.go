@@ -62,7 +62,7 @@ func (b *Broker) open(ctx context.Context) error {
 			MaxFetchBytes: maxFetchBytes, Dead: b.dead, DelayFetches: b.delayFetches(),
 		},
 		Metadata: road, Replicas: b.replicas, Controller: b.up.controller, ProducerIDs: ids, Peers: peers{b.up}, History: b.history.of,
-	}, api.Options{Logger: b.log.With("component", "api")})
+	}, api.Options{Logger: b.log.With("component", "api"), Wall: b.wall})
 	if err := b.openServer(handlers, secret); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (b *Broker) watchGossip(ctx context.Context) {
 
 // openDir locks the directory, writes the new incarnation and looks at every log without changing any.
 func (b *Broker) openDir(ctx context.Context) error {
-	b.fs = vfs.OS{}
+	b.fs, b.wall = vfs.OS{}, time.Now
 	if b.cfg.DevMode {
 		fault, err := vfs.Dev(b.cfg.Node.DataDir, func(err error) { b.log.Warn("fault rules", "err", err) })
 		if err != nil {
@@ -103,7 +103,8 @@ func (b *Broker) openDir(ctx context.Context) error {
 		}
 		b.fault = fault
 		b.fs = b.fault
-		b.log.Warn("dev_mode is on: this node's disk fails on demand", "rules", vfs.RulesFile(b.cfg.Node.DataDir))
+		b.wall = vfs.NewClock(vfs.OS{}, vfs.ClockFile(b.cfg.Node.DataDir), func(err error) { b.log.Warn("clock", "err", err) }).Now
+		b.log.Warn("dev_mode is on: this node's disk fails and its clock jumps on demand", "rules", vfs.RulesFile(b.cfg.Node.DataDir), "clock", vfs.ClockFile(b.cfg.Node.DataDir))
 	}
 	if err := b.fs.MkdirAll(b.cfg.Node.DataDir); err != nil {
 		return dirError(b.fs, b.cfg.Node.DataDir, err)
@@ -112,6 +113,7 @@ func (b *Broker) openDir(ctx context.Context) error {
 		NodeID: b.cfg.Node.ID, BootID: b.bootID(), Reserve: b.cfg.Storage.ReserveFile.Int64(), DiskStop: b.cfg.Storage.DiskStop.Int64(),
 		RetentionInterval: b.cfg.Storage.RetentionCheckInterval.Std(), Logger: b.log.With("component", "log"),
 		OnOffline: b.directoryOffline, OnDamage: b.damaged, OnSync: func(took time.Duration) { b.fsync.Observe(took.Seconds()) },
+		Wall: b.wall,
 	})
 	if err != nil {
 		return dirError(b.fs, b.cfg.Node.DataDir, err)

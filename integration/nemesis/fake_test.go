@@ -35,6 +35,7 @@ type fake struct {
 	paused  map[int]bool
 	edges   map[[2]int]bool
 	rules   map[int][]vfs.Rule
+	clocks  map[int]time.Duration
 	parts   []Partition
 	hurt    map[int]bool // copies are gone since all was whole
 	most    int          // ever hurt at once
@@ -47,7 +48,7 @@ type fake struct {
 const fakeTopic = "t"
 
 func newFake(t *testing.T, nodes, partitions, replicas int) *fake {
-	f := &fake{t: t, dir: t.TempDir(), running: map[int]bool{}, paused: map[int]bool{}, edges: map[[2]int]bool{}, rules: map[int][]vfs.Rule{}, hurt: map[int]bool{}, done: map[string]int{}}
+	f := &fake{t: t, dir: t.TempDir(), running: map[int]bool{}, paused: map[int]bool{}, edges: map[[2]int]bool{}, rules: map[int][]vfs.Rule{}, clocks: map[int]time.Duration{}, hurt: map[int]bool{}, done: map[string]int{}}
 	for id := 1; id <= nodes; id++ {
 		f.nodes = append(f.nodes, id)
 		f.running[id] = true
@@ -183,6 +184,8 @@ func (f *fake) unwhole() error {
 			return fmt.Errorf("node %d is paused", id)
 		case len(f.rules[id]) > 0:
 			return fmt.Errorf("the disk of node %d has rules", id)
+		case f.clocks[id] != 0:
+			return fmt.Errorf("the clock of node %d is %v ahead", id, f.clocks[id])
 		}
 	}
 	if len(f.edges) > 0 {
@@ -216,6 +219,11 @@ func (f *fake) destroy(id int) {
 func (f *fake) Edges() Edges     { return f }
 func (f *fake) Disks() Disks     { return f }
 func (f *fake) Changes() Changes { return f }
+func (f *fake) Clocks() Clocks   { return f }
+
+func (f *fake) SetOffset(_ context.Context, id int, d time.Duration) error {
+	return f.act("clock", func() error { f.clocks[id] = d; return nil })
+}
 
 func (f *fake) edge(what string, from, to int, broken bool) error {
 	return f.act(what, func() error {

@@ -72,6 +72,11 @@ var kinds = []Kind{
 	{Name: "indexrot", Class: "disk", About: "remove index files of a minority that was stopped, or spoil them", Destroys: true,
 		make: func(b base) Nemesis { return &indexRot{b} }},
 
+	{Name: "jump", Class: "clock", About: "set the clocks of some nodes ahead or back, by 100 ms to 12 hours",
+		make: func(b base) Nemesis { return &jump{b} }},
+	{Name: "strobe", Class: "clock", About: "move the clocks of some nodes there and back, several times a second",
+		make: func(b base) Nemesis { return &strobe{b} }},
+
 	{Name: "elect", Class: "membership", About: "let other replicas lead",
 		make: func(b base) Nemesis { return &elect{b} }},
 	{Name: "reassign", Class: "membership", About: "move a replica to another node, and back (4 nodes)",

@@ -1,7 +1,8 @@
 // Package nemesis breaks clusters on purpose, and mends them: one fault at a time or several together, drawn by a seed.
 //
-// There is no fault of clocks: processes of one machine share its clock, and a broker has no other to be given. Nor are the
-// metadata's own files spoiled; a node whose raft store is broken is one that was wiped.
+// Clocks are those that a node in development mode can be given: what a record's time is, and how old it is. What is waited
+// for goes by a clock that nobody sets. The metadata's own files are not spoiled; a node whose raft store is broken is one
+// that was wiped.
 package nemesis
 
 import (

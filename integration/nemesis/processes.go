@@ -24,6 +24,8 @@ var (
 	_ Cluster = (*Processes)(nil)
 	_ Edges   = (*harness.Edges)(nil)
 	_ Disks   = disks{}
+	_ Clocks  = clockSetter{}
+	_ clocked = (*Processes)(nil)
 )
 
 // NewProcesses makes a Cluster of one that runs.
@@ -188,6 +190,14 @@ func (p *Processes) Disks() Disks {
 	return disks{p}
 }
 
+// Clocks gives what sets the nodes' clocks, nil without dev_mode.
+func (p *Processes) Clocks() Clocks {
+	if !p.c.Dev {
+		return nil
+	}
+	return clockSetter{p}
+}
+
 // Changes implements Cluster.
 func (p *Processes) Changes() Changes {
 	return Ask{Seeds: func() (seeds []string) {
@@ -244,4 +254,15 @@ func (d disks) Wipe(_ context.Context, id int) error {
 		return err
 	}
 	return n.Wipe()
+}
+
+type clockSetter struct{ p *Processes }
+
+// SetOffset implements Clocks.
+func (c clockSetter) SetOffset(_ context.Context, id int, d time.Duration) error {
+	n, err := c.p.node(id)
+	if err != nil {
+		return err
+	}
+	return n.SetClock(d)
 }

@@ -18,7 +18,7 @@ func TestWhatAClusterHasNoWayForIsNotOffered(t *testing.T) {
 	for _, k := range Kinds() {
 		n, err := s.Nemesis(k.Name)
 		require.NoError(t, err)
-		if k.Class == "network" || k.Class == "disk" || k.Name == "wipe" {
+		if k.Class == "network" || k.Class == "disk" || k.Class == "clock" || k.Name == "wipe" {
 			require.ErrorIs(t, n.Check(), ErrCannot, k.Name)
 		}
 	}

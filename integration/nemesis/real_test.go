@@ -312,6 +312,35 @@ func TestDiskFaultsOnRealNodes(t *testing.T) {
 	r.verified(t)
 }
 
+// TestClockFaultsOnRealNodes sees that nodes go by the clocks that they are given, and that nothing is lost by it.
+func TestClockFaultsOnRealNodes(t *testing.T) {
+	r := newReal(t, 3)
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.c.Bootstrap()...), kgo.ConsumeTopics("told"))
+	require.NoError(t, err)
+	defer client.Close()
+	appendTime := "LogAppendTime"
+	_, err = kadm.NewClient(client).CreateTopic(t.Context(), 1, 3, map[string]*string{"message.timestamp.type": &appendTime}, "told")
+	require.NoError(t, err)
+	const ahead = 5 * time.Hour
+	for _, n := range r.c.Nodes {
+		require.NoError(t, n.SetClock(ahead))
+	}
+	require.Eventually(t, func() bool {
+		if client.ProduceSync(t.Context(), &kgo.Record{Topic: "told", Value: []byte("x")}).FirstErr() != nil {
+			return false
+		}
+		got := client.PollFetches(t.Context()).Records()
+		return len(got) > 0 && (time.Until(got[len(got)-1].Timestamp)-ahead).Abs() < time.Minute
+	}, wholeWithin, 50*time.Millisecond, "a record's time is its leader's")
+	for _, n := range r.c.Nodes {
+		require.NoError(t, n.SetClock(0))
+	}
+	r.done(t, "jump", nil)
+	r.done(t, "strobe", nil)
+	r.done(t, "jump", nil)
+	r.verified(t)
+}
+
 func TestMembershipFaultsOnRealNodes(t *testing.T) {
 	r := newReal(t, 4)
 	r.done(t, "elect", nil)

@@ -67,12 +67,12 @@ func TestNothingIsDestroyedBeforeTheClusterWasWhole(t *testing.T) {
 	})
 }
 
-func TestEveryClassComesUpWithinSixPeriods(t *testing.T) {
+func TestEveryClassComesUpWithinSevenPeriods(t *testing.T) {
 	for seed := range uint64(250) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(t, 3+2*int(seed%2), 3, 3)
 			classes := map[string]int{}
-			s := schedule(t, f, "all", ScheduleOptions{Seed: seed, Periods: 6, Began: time.Now(), Ended: func(f history.Fault) {
+			s := schedule(t, f, "all", ScheduleOptions{Seed: seed, Periods: 7, Began: time.Now(), Ended: func(f history.Fault) {
 				if f.Failed == "" {
 					classes[ClassOf(f.Name)]++
 				}

@@ -8,6 +8,9 @@ func JournalDir(dataDir string) string { return cleanDir(dataDir) + ".journal" }
 // RulesFile is where a node in development mode looks for fault rules: beside its data directory.
 func RulesFile(dataDir string) string { return cleanDir(dataDir) + ".faults.json" }
 
+// ClockFile is where a node in development mode looks for how far its wall clock stands apart: beside its data directory.
+func ClockFile(dataDir string) string { return cleanDir(dataDir) + ".clock" }
+
 func cleanDir(dir string) string {
 	for len(dir) > 1 && dir[len(dir)-1] == '/' {
 		dir = dir[:len(dir)-1]

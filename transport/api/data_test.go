@@ -414,3 +414,21 @@ func TestAClientFromElsewhereThatIsToldLocalhostIsWarnedOfOnceAMinute(t *testing
 	now = now.Add(time.Minute)
 	require.Equal(t, 1, ask("10.1.1.2", "external"))
 }
+
+func TestRecordsAreJudgedByTheWallClock(t *testing.T) {
+	l, _ := node(t, nil)
+	require.Zero(t, created(t, l.Cluster, "a", 1, 1).ErrorCode)
+	at := time.UnixMilli(1700000000000) // of the batch
+	for _, x := range []struct {
+		wall time.Time
+		want *kerr.Error
+	}{{at, nil}, {at.Add(-2 * time.Hour), kerr.InvalidTimestamp}, {at.Add(2 * time.Hour), nil}} {
+		l.Handlers = api.New(l.Handlers.Deps, api.Options{Now: func() time.Time { return time.Unix(1, 0) }, Wall: func() time.Time { return x.wall }})
+		got := l.Call(9, produceOf(1, "a", map[int32][]byte{0: batch("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		code := int16(0)
+		if x.want != nil {
+			code = x.want.Code
+		}
+		require.Equal(t, code, got.ErrorCode, "%v", x.wall)
+	}
+}

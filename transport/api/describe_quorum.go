@@ -93,7 +93,7 @@ func (h *Handlers) describeVoter(q *Quorum, v *QuorumReplica) kmsg.DescribeQuoru
 	s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 	s.ReplicaID, s.LogEndOffset, s.LastFetchTimestamp, s.LastCaughtUpTimestamp = v.ID, v.LogEnd, v.LastFetch, v.LastCaught
 	if v.ID == q.Leader {
-		s.LastFetchTimestamp = h.now().UnixMilli()
+		s.LastFetchTimestamp = h.wall().UnixMilli()
 		s.LastCaughtUpTimestamp = s.LastFetchTimestamp
 	}
 	if id, err := record.ParseTopicID(v.DirectoryID); err == nil { // directory ids are written like topic ids

@@ -181,7 +181,7 @@ func (p *production) check() {
 	p.ask.Acks = p.req.Acks
 	p.ask.Timeout = time.Duration(p.req.TimeoutMillis) * time.Millisecond
 	rules := record.ProduceRules{
-		Now: p.h.now().UnixMilli(), RequestVersion: p.req.Version, Transactional: p.req.TransactionID != nil,
+		Now: p.h.wall().UnixMilli(), RequestVersion: p.req.Version, Transactional: p.req.TransactionID != nil,
 	}
 	kept := p.ask.Partitions[:0]
 	for i := range p.places {

@@ -15,8 +15,10 @@ import (
 // Options are what the handlers need beside Deps.
 type Options struct {
 	Logger *slog.Logger
-	// Now is the wall clock, for record timestamps. nil: time.Now.
+	// Now is the time by which sessions grow old; nil: time.Now.
 	Now func() time.Time
+	// Wall is the wall clock, for record timestamps; nil: Now.
+	Wall func() time.Time
 	// FetchSessions limits the incremental fetch sessions kept at once; 0 means 1000.
 	FetchSessions int
 }
@@ -27,6 +29,7 @@ type Handlers struct {
 	Deps
 	log      *slog.Logger
 	now      func() time.Time
+	wall     func() time.Time
 	configs  topicConfigs
 	sessions *fetchSessions
 	warned   atomic.Int64 // when a client was last told an address that it cannot reach, Unix milliseconds
@@ -34,12 +37,15 @@ type Handlers struct {
 
 // New makes the handlers of a node.
 func New(deps Deps, opts Options) *Handlers {
-	h := &Handlers{Deps: deps, log: opts.Logger, now: opts.Now, sessions: newFetchSessions(opts.FetchSessions)}
+	h := &Handlers{Deps: deps, log: opts.Logger, now: opts.Now, wall: opts.Wall, sessions: newFetchSessions(opts.FetchSessions)}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	if h.now == nil {
 		h.now = time.Now
+	}
+	if h.wall == nil {
+		h.wall = h.now
 	}
 	if h.Node.TopicDefaults.Settings == nil {
 		h.Node.TopicDefaults.Settings, _ = metadata.NewDefaults(nil) // the built-in ones are legal: a test holds it
