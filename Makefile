@@ -130,6 +130,7 @@ sim-long: ## the same for an hour
 sim-mutants: ## drop each check of replication in turn: the simulation or a directed test must find it (BUDGET=10m each)
 	go test -tags "hashicorpmetrics mutants" ./integration/sim -run TestEveryDroppedCheckIsFound -count 1 -v -timeout 5h -budget $(BUDGET) -mutants "$(MUTANTS)"
 
+BROWSER ?= $(shell command -v chromium chromium-browser google-chrome chrome 2>/dev/null | head -1)
 .PHONY: torture
 torture: build ## break a cluster under load and check what its clients saw (TORTURE="--nodes 5 --duration 2m --faults all --seed 7")
 	bin/cordwood torture $(TORTURE)
@@ -137,6 +138,11 @@ torture: build ## break a cluster under load and check what its clients saw (TOR
 .PHONY: torture-long
 torture-long: build ## the same for an hour
 	bin/cordwood torture --duration 1h --html torture.html $(TORTURE)
+
+.PHONY: torture-page
+torture-page: ## look at torture's report in a browser without a window (BROWSER=/path/of/chromium)
+	@test -n "$(BROWSER)" || { echo "torture-page needs Chromium or Chrome: name it with BROWSER=" >&2; exit 1; }
+	go test ./integration/torture -run TestThePageReadsWell -count 1 -v -browser "$(BROWSER)"
 
 .PHONY: torture-mutants
 torture-mutants: ## plant faults in the broker: torture must convict each and acquit the healthy one (MUTANTS=a,b for some)

@@ -27,6 +27,7 @@ type tortureOptions struct {
 	faults    []string
 	seed      uint64
 	period    time.Duration
+	recovery  time.Duration
 	processes int
 	rate      float64
 	history   string
@@ -74,6 +75,7 @@ func newTortureCommand(a *app) *cobra.Command {
 	f.DurationVar(&o.duration, "duration", 2*time.Minute, "How long faults are done; healing and reading come on top")
 	f.StringSliceVar(&o.faults, "faults", []string{"all"}, "Faults by name or class; none for no faults; help lists them")
 	f.DurationVar(&o.period, "period", 5*time.Second, "How long faults are left alone, and as long again nothing is done")
+	f.DurationVar(&o.recovery, "recovery", 2*time.Minute, "How long the cluster may take to be whole again after the last fault")
 	f.Uint64Var(&o.seed, "seed", 0, "Seed of faults and workload; 0 draws one")
 	f.IntVar(&o.processes, "clients", 16, "Clients at a time")
 	f.Float64Var(&o.rate, "rate", 1000, "Operations a second of all clients together; 0 for as many as they can")
@@ -120,6 +122,8 @@ func (o *tortureOptions) check() error {
 		return usage("--duration must be from 1s to 24h")
 	case o.period < 100*time.Millisecond || o.period > o.duration:
 		return usage("--period must be from 100ms to --duration")
+	case o.recovery < time.Second || o.recovery > tortureMaxTime:
+		return usage("--recovery must be from 1s to 24h")
 	case o.processes < 1 || o.processes > tortureMaxProcesses:
 		return usage(fmt.Sprintf("--clients %d: write 1 to %d", o.processes, tortureMaxProcesses))
 	case o.rate < 0:
@@ -141,7 +145,7 @@ func (o *tortureOptions) flags() []string {
 	}
 	return []string{
 		where, fmt.Sprintf("--duration=%s", o.duration), "--faults=" + strings.Join(o.faults, ","),
-		fmt.Sprintf("--period=%s", o.period), fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--clients=%d", o.processes), fmt.Sprintf("--rate=%g", o.rate),
+		fmt.Sprintf("--period=%s", o.period), fmt.Sprintf("--recovery=%s", o.recovery), fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--clients=%d", o.processes), fmt.Sprintf("--rate=%g", o.rate),
 	}
 }
 
@@ -152,7 +156,7 @@ func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, place.Close(), remove()) }()
 	opt := torture.Options{
-		Place: place, Duration: o.duration, Faults: o.faults, Period: o.period, Session: session, Seed: o.seed, Processes: o.processes, Rate: o.rate,
+		Place: place, Duration: o.duration, Faults: o.faults, Period: o.period, Recovery: o.recovery, Session: session, Seed: o.seed, Processes: o.processes, Rate: o.rate,
 		Flags: o.flags(), Progress: a.tortureProgress(),
 	}
 	if o.history != "" {

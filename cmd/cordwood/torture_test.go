@@ -23,6 +23,7 @@ func TestTortureRefusesWhatItCannotDoInOneSentence(t *testing.T) {
 		{[]string{"--nodes", "10"}, exitUsage, "torture takes 3 to 9 nodes"},
 		{[]string{"--duration", "0s"}, exitUsage, "--duration must be from 1s to 24h"},
 		{[]string{"--period", "5m"}, exitUsage, "--period must be from 100ms to --duration"},
+		{[]string{"--recovery", "0s"}, exitUsage, "--recovery must be from 1s to 24h"},
 		{[]string{"--clients", "0"}, exitUsage, "--clients 0: write 1 to 256"},
 		{[]string{"--rate", "-1"}, exitUsage, "--rate must not be negative"},
 		{[]string{"--faults", "kill,earthquake"}, exitUsage, `unknown fault "earthquake": known are all, none, the classes process, network`},

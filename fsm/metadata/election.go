@@ -1,6 +1,10 @@
 package metadata
 
-import "slices"
+import (
+	"slices"
+
+	"cordwood/fsm/mutant"
+)
 
 // Brokers looks a broker up, nil if there is none: Image.Broker.
 type Brokers func(id int32) *Broker
@@ -38,7 +42,7 @@ func CheckCandidate(p *Partition, id int32, broker Brokers) error {
 		return refuse(ErrElectionNotNeeded, "node %d leads", id)
 	case !ready:
 		return refuse(ErrNotEligible, "node %d is not registered, is fenced or is shutting down", id)
-	case inISR:
+	case inISR || mutant.AnyReplica:
 		return nil
 	case !inELR || moves:
 		return refuse(ErrNotEligible, "node %d is in neither ISR %v nor ELR %v", id, p.ISR, p.ELR)

@@ -65,6 +65,7 @@ var planted = map[string]*bool{
 	"offByOne":      &OffByOne,
 	"lostProducers": &LostProducers,
 	"noDedup":       &NoDedup,
+	"anyReplica":    &AnyReplica,
 	"diskEarly":     &DiskEarly,
 }
 

@@ -44,7 +44,7 @@ var planted = []struct {
 	{"wLow", "isolate,primaries,kill", lost},
 	{"serveUnflushed", "isolate,primaries,kill", []history.Kind{history.InconsistentOffsets, history.DirtyRead, history.AbortedRead, history.PollSkip, history.NonmonotonicPoll, history.LostWrite}},
 	{"amnesiacVotes", "amnesia", lost},
-	{"oldEpochFetch", "primaries,isolate,elect", lost},
+	{"anyReplica", "kill,pause,primaries", lost},
 }
 
 var lost = []history.Kind{history.LostWrite, history.Unseen, history.LostOnNode, history.CopiesDiffer, history.InconsistentOffsets}
@@ -85,7 +85,7 @@ func judged(t *testing.T, binary, name, faults string, kinds []history.Kind) (ho
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "torture", "-q", "-o", "json", "--duration", convict.String(), "--period", "4s", "--faults", faults)
+	cmd := exec.CommandContext(ctx, binary, "torture", "-q", "-o", "json", "--duration", convict.String(), "--period", "4s", "--faults", faults, "--recovery", "30s")
 	if name != "healthy" {
 		cmd.Env = append(os.Environ(), "PLANTED_FAULT="+name)
 	}

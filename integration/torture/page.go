@@ -97,7 +97,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 body{font:15px/1.5 system-ui,sans-serif;max-width:1080px;margin:1.5em auto;padding:0 1em;color:#222;background:#fff}
 h1{font-size:1.5em;margin:.2em 0}h2{font-size:1.15em;margin:1.8em 0 .3em}p{margin:.4em 0}
 .verdict{display:inline-block;padding:.1em .7em;border-radius:.3em;color:#fff;font-weight:600}.ok,.allowed{background:#1b7f4b}.violated{background:#b3261e}.allowed{background:#8a6d1a}
-.wide{overflow-x:auto;-webkit-overflow-scrolling:touch}.wide svg{display:block;width:100%;min-width:640px}
+.wide{overflow-x:auto;-webkit-overflow-scrolling:touch}.wide svg{display:block;width:100%;min-width:900px}
 table{border-collapse:collapse;width:100%}td,th{padding:.3em .7em .3em 0;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}td.n,th.n{text-align:right}
 code{font:13px/1.5 ui-monospace,monospace;overflow-wrap:anywhere}ul{padding-left:1.2em}li{overflow-wrap:anywhere}
 .grid{stroke:#e2e2e2}.left{text-anchor:end}.mid{text-anchor:middle}svg text{font-size:13px;fill:#555}.shade{fill:#b4441f;opacity:.10}.bar{fill:#b4441f;opacity:.75}svg .in{fill:#fff;font-size:12px}

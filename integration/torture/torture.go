@@ -23,6 +23,7 @@ type Options struct {
 	Duration  time.Duration // of the faults
 	Faults    []string      // names or classes of nemeses; empty: none
 	Period    time.Duration // how long faults are left alone, and then the cluster; 0: 5 s
+	Recovery  time.Duration // how long the cluster may take to be whole after the last fault; 0: 2 min
 	Session   time.Duration // after how long the cluster fences a silent node
 	Seed      uint64
 	Processes int     // clients at a time
@@ -83,10 +84,10 @@ type Place interface {
 // Bounds of the phases of a run.
 const (
 	startWithin  = time.Minute
-	healWithin   = 2 * time.Minute
 	finishWithin = 3 * time.Minute
 
-	defaultPeriod = 5 * time.Second
+	defaultPeriod   = 5 * time.Second
+	defaultRecovery = 2 * time.Minute
 )
 
 // Run does one run. An error says that it could not be done; what it found stands in the result. A cluster that does not
@@ -94,6 +95,9 @@ const (
 func Run(ctx context.Context, opt Options) (*Result, error) {
 	if opt.Period == 0 {
 		opt.Period = defaultPeriod
+	}
+	if opt.Recovery == 0 {
+		opt.Recovery = defaultRecovery
 	}
 	r := &runner{opt: opt, under: map[string]int{}}
 	defer r.watch(ctx)()
@@ -197,7 +201,7 @@ func (r *runner) drive(ctx context.Context) (err error) {
 		r.work.Drive(clients)
 	}()
 	faulted := r.faults(ctx)
-	r.enter("healing", healWithin)
+	r.enter("healing", r.opt.Recovery)
 	r.unsettled = errors.Join(faulted, r.settle(ctx))
 	stop()
 	<-driven
@@ -229,10 +233,10 @@ func (r *runner) whole() (at []time.Duration) {
 }
 
 func (r *runner) settle(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, healWithin)
+	limited, cancel := context.WithTimeout(ctx, r.opt.Recovery)
 	defer cancel()
 	if err := r.opt.Place.Settled(limited); err != nil {
-		return fmt.Errorf("the cluster did not recover within %v of the last fault: %w", healWithin, err)
+		return fmt.Errorf("the cluster did not recover within %v of the last fault: %w", r.opt.Recovery, err)
 	}
 	return nil
 }
