@@ -144,6 +144,10 @@ torture-page: ## look at torture's report in a browser without a window (BROWSER
 	@test -n "$(BROWSER)" || { echo "torture-page needs Chromium or Chrome: name it with BROWSER=" >&2; exit 1; }
 	go test ./integration/torture -run TestThePageReadsWell -count 1 -v -browser "$(BROWSER)"
 
+.PHONY: torture-compose
+torture-compose: image ## the same in containers, by docker-compose.yml; then it is killed, and must leave nothing behind (TORTURE="--duration 2m")
+	integration/compose/torture.sh $(TORTURE)
+
 .PHONY: torture-mutants
 torture-mutants: ## plant faults in the broker: torture must convict each and acquit the healthy one (MUTANTS=a,b for some)
 	go test -tags "hashicorpmetrics mutants" ./integration/torture -run TestEveryPlantedFault -count 1 -v -timeout 90m -planted "$(MUTANTS)"

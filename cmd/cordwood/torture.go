@@ -36,6 +36,7 @@ type tortureOptions struct {
 
 	bootstrap []string
 	commands  torture.Commands
+	compose   string
 }
 
 // Bounds of a run.
@@ -63,6 +64,9 @@ func newTortureCommand(a *app) *cobra.Command {
 			if len(o.bootstrap) > 0 && cmd.Flags().Changed("nodes") {
 				return usage("--nodes and --bootstrap exclude each other: a cluster that runs has its nodes")
 			}
+			if err := o.composed(cmd); err != nil {
+				return err
+			}
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -83,12 +87,13 @@ func newTortureCommand(a *app) *cobra.Command {
 	f.StringVar(&o.html, "html", "", "File to write the report to as one page")
 	f.BoolVar(&o.keep, "keep", false, "Keep the nodes' directories, or the topics on a cluster of --bootstrap")
 	f.StringSliceVar(&o.bootstrap, "bootstrap", nil, "Addresses of a cluster that runs already; then only the faults that the -cmd flags make possible")
+	f.StringVar(&o.compose, "compose", "", "Compose file of a cluster to bring up in containers, beside any that runs; its images must be there")
 	f.StringVar(&o.commands.Kill, "kill-cmd", "", "Shell command that kills a node of --bootstrap; {id} is its id")
 	f.StringVar(&o.commands.Start, "start-cmd", "", "Shell command that starts it again")
 	f.StringVar(&o.commands.Pause, "pause-cmd", "", "Shell command that lets it stand still")
 	f.StringVar(&o.commands.Resume, "resume-cmd", "", "Shell command that lets it go on")
 	a.shaped(cmd, &tortureView{})
-	cmd.AddCommand(newTortureCheck(a))
+	cmd.AddCommand(newTortureCheck(a), newTortureHold(), newTortureAgent(a), newTortureReap(a))
 	return cmd
 }
 
@@ -143,6 +148,9 @@ func (o *tortureOptions) flags() []string {
 	if len(o.bootstrap) > 0 {
 		where = "--bootstrap=" + strings.Join(o.bootstrap, ",")
 	}
+	if o.compose != "" {
+		where = "--compose=" + o.compose
+	}
 	return []string{
 		where, fmt.Sprintf("--duration=%s", o.duration), "--faults=" + strings.Join(o.faults, ","),
 		fmt.Sprintf("--period=%s", o.period), fmt.Sprintf("--recovery=%s", o.recovery), fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--clients=%d", o.processes), fmt.Sprintf("--rate=%g", o.rate),
@@ -150,7 +158,7 @@ func (o *tortureOptions) flags() []string {
 }
 
 func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
-	place, session, remove, err := a.torturePlace(o)
+	place, session, remove, err := a.torturePlace(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -183,7 +191,7 @@ func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
 }
 
 // torturePlace gives where the cluster is, after how long it fences a silent node, and what is to be done when all is over.
-func (a *app) torturePlace(o *tortureOptions) (place torture.Place, session time.Duration, remove func() error, err error) {
+func (a *app) torturePlace(ctx context.Context, o *tortureOptions) (place torture.Place, session time.Duration, remove func() error, err error) {
 	if len(o.bootstrap) > 0 {
 		return torture.NewExisting(o.bootstrap, o.commands, o.keep), 0, func() error { return nil }, nil
 	}
@@ -195,6 +203,13 @@ func (a *app) torturePlace(o *tortureOptions) (place torture.Place, session time
 	dir, remove, err := makeDemoDir(os.TempDir(), o.keep)
 	if err != nil {
 		return nil, 0, nil, err
+	}
+	if o.compose != "" {
+		p, err := a.tortureCompose(ctx, o, binary, dir)
+		if err != nil {
+			return nil, 0, nil, errors.Join(err, remove())
+		}
+		return p, torture.Session, remove, nil
 	}
 	if o.keep {
 		a.note("data in %s", dir)

@@ -30,6 +30,9 @@ func TestTortureRefusesWhatItCannotDoInOneSentence(t *testing.T) {
 		{[]string{"--faults", "ring"}, exitUsage, "ring needs 5 nodes, and there are 3"},
 		{[]string{"--bootstrap", "127.0.0.1:1", "--faults", "none"}, exitUnreachable, "no node of the cluster answers"},
 		{[]string{"--bootstrap", "127.0.0.1:1", "--nodes", "3"}, exitUsage, "--nodes and --bootstrap exclude each other"},
+		{[]string{"--compose", "/no/such/file"}, exitConfig, "the compose cluster cannot be made: stat /no/such/file: no such file"},
+		{[]string{"--compose", "x", "--nodes", "3"}, exitUsage, "--compose and --nodes exclude each other"},
+		{[]string{"--compose", "x", "--keep"}, exitUsage, "--compose and --keep exclude each other"},
 		{[]string{"check", "/no/such/file"}, exitNotFound, "no such file"},
 		{[]string{"more"}, exitUsage, "no arguments"},
 	} {

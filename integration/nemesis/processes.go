@@ -2,9 +2,7 @@ package nemesis
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"cordwood/integration/harness"
@@ -16,8 +14,8 @@ const stopWithin = 30 * time.Second
 
 // Processes are the nodes of a harness.Cluster: child processes of this one.
 type Processes struct {
-	c      *harness.Cluster
-	voters int // of the metadata, as many as there were once; 0: not asked yet
+	c     *harness.Cluster
+	whole Whole
 }
 
 var (
@@ -110,68 +108,21 @@ func (p *Processes) WaitReady(ctx context.Context, id int) error {
 	return n.WaitReady(ctx)
 }
 
-// View implements Cluster. A node that is cut off tells of a moment long ago: the one that most take for the controller is
-// believed, and where it does not answer, one of these.
+// View implements Cluster.
 func (p *Processes) View(ctx context.Context) (View, error) {
-	nodes := p.c.Answering()
-	views, errs := make([]View, len(nodes)), make([]error, len(nodes))
-	var all sync.WaitGroup
-	for i, n := range nodes {
-		all.Go(func() { views[i], errs[i] = Look(ctx, n.External) })
-	}
-	all.Wait()
-	claims := map[int]int{}
-	for i := range views {
-		if errs[i] == nil && views[i].Controller >= 0 {
-			claims[views[i].Controller]++
-		}
-	}
-	best := -1
-	better := func(i int) bool {
-		a, b := claims[views[i].Controller], claims[views[best].Controller]
-		return a > b || a == b && views[i].Controller == nodes[i].ID
-	}
-	for i := range views {
-		if errs[i] == nil && (best < 0 || better(i)) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return View{}, errors.Join(append(errs, errNobody)...)
-	}
-	return views[best], nil
+	return ViewOf(ctx, addresses(p.c.Answering()))
 }
 
-// errNobody is a cluster of which no node answers.
-var errNobody = errors.New("no node answers")
-
-// Settled implements Cluster. Every node is asked: one of them knows what is newest.
+// Settled implements Cluster.
 func (p *Processes) Settled(ctx context.Context) error {
-	return eventually(ctx, func() error {
-		for _, n := range p.c.Nodes {
-			v, err := Look(ctx, n.External)
-			if err == nil {
-				err = p.unsettled(v)
-			}
-			if err != nil {
-				return fmt.Errorf("node %d: %w", n.ID, err)
-			}
-		}
-		return nil
-	})
+	return p.whole.Settled(ctx, addresses(p.c.Nodes))
 }
 
-func (p *Processes) unsettled(v View) error {
-	if err := v.Unsettled(p.Nodes()); err != nil {
-		return err
+func addresses(nodes []*harness.Node) (out []Address) {
+	for _, n := range nodes {
+		out = append(out, Address{n.ID, n.External})
 	}
-	// A wiped node gets its vote back when it has caught up.
-	if n := len(v.voters()); n < p.voters {
-		return fmt.Errorf("%d of %d nodes vote on the metadata", n, p.voters)
-	} else if n > p.voters {
-		p.voters = n
-	}
-	return nil
+	return out
 }
 
 // Edges implements Cluster.

@@ -71,11 +71,11 @@ func TestAPartitionIsSettledOnceAllAreInSyncAndCertified(t *testing.T) {
 }
 
 func TestAWipedVoterIsWaitedFor(t *testing.T) {
-	p := NewProcesses(&harness.Cluster{Nodes: []*harness.Node{{ID: 1}, {ID: 2}}})
+	var w Whole
 	v := View{Nodes: []Member{{ID: 1, Voter: true}, {ID: 2, Voter: true}}}
-	require.NoError(t, p.unsettled(v))
+	require.NoError(t, w.unsettled(v, []int{1, 2}))
 	v.Nodes[1].Voter = false
-	require.ErrorContains(t, p.unsettled(v), "1 of 2 nodes vote")
+	require.ErrorContains(t, w.unsettled(v, []int{1, 2}), "1 of 2 nodes vote")
 	v.Nodes[1].Voter = true
-	require.NoError(t, p.unsettled(v))
+	require.NoError(t, w.unsettled(v, []int{1, 2}))
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -37,7 +38,12 @@ func readLosses(name string, h *history.Header) ([]history.Loss, error) {
 		return nil, err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
+	return lossesIn(f, h)
+}
+
+// lossesIn reads what a node wrote.
+func lossesIn(log io.Reader, h *history.Header) ([]history.Loss, error) {
+	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, logLineMost)
 	var out []history.Loss
 	for lines.Scan() {
