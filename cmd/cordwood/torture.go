@@ -56,7 +56,8 @@ func newTortureCommand(a *app) *cobra.Command {
 			"--faults takes names and classes, separated by commas; --faults help lists them.\n\n" +
 			"Exit codes: 0 ok, 20 records lost or shown wrongly, 21 only twice or in another order, 10 nothing of these, but the\n" +
 			"cluster did not become whole again; 2, 3 and 9 where the run could not be done.",
-		Example: "  cordwood torture --duration 2m --faults all --html report.html\n  cordwood torture --nodes 5 --faults kill,isolate --seed 7",
+		Example: "  cordwood torture --duration 2m --faults all --html report.html\n  cordwood torture --nodes 5 --faults kill,isolate --seed 7\n" +
+			"  cordwood torture --compose docker-compose.yml --faults all",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if slices.Contains(o.faults, "help") {
 				return a.listFaults()

@@ -41,15 +41,15 @@ type Cluster struct {
 // member is a node of a Cluster.
 type member struct {
 	node
-	agent *agent
-	wish  sync.Mutex // orders what its agent is told
+	agent  *agent
+	wish   sync.Mutex // orders what its agent is told
+	cid    string     // of its container
+	helper string     // container
+	root   string     // of its volume, a directory of this machine; empty: out of reach
+	joined []joined
 
 	mu        sync.Mutex // guards all below
-	cid       string     // of the node's container
-	helper    string     // container
-	root      string     // of its volume, a directory of this machine; empty: out of reach
 	addresses []string
-	networks  []string // names
 	down      bool
 	paused    bool
 }
@@ -204,6 +204,9 @@ func (c *Cluster) find(ctx context.Context) error {
 		m := &member{node: n, cid: own.ID, helper: helper.ID}
 		m.agent = &agent{line: append([]string{"docker", "exec", "-i", "-u", "0:0", helper.ID}, append(n.program, "torture", "agent")...)}
 		m.learn(helper)
+		for _, name := range helper.networks() {
+			m.joined = append(m.joined, joined{name, helper.NetworkSettings.Networks[name].Aliases})
+		}
 		if m.root, err = c.root(ctx, helper.volume(n.target)); err != nil {
 			return err
 		}
@@ -215,7 +218,7 @@ func (c *Cluster) find(ctx context.Context) error {
 func (n *member) learn(helper *container) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.addresses, n.networks = helper.addresses(), helper.networks()
+	n.addresses = helper.addresses()
 }
 
 func (n *member) addressesNow() []string {

@@ -36,6 +36,7 @@ type fake struct {
 	edges   map[[2]int]bool
 	rules   map[int][]vfs.Rule
 	clocks  map[int]time.Duration
+	apart   map[int]bool // off the network
 	parts   []Partition
 	hurt    map[int]bool // copies are gone since all was whole
 	most    int          // ever hurt at once
@@ -48,7 +49,7 @@ type fake struct {
 const fakeTopic = "t"
 
 func newFake(t *testing.T, nodes, partitions, replicas int) *fake {
-	f := &fake{t: t, dir: t.TempDir(), running: map[int]bool{}, paused: map[int]bool{}, edges: map[[2]int]bool{}, rules: map[int][]vfs.Rule{}, clocks: map[int]time.Duration{}, hurt: map[int]bool{}, done: map[string]int{}}
+	f := &fake{t: t, dir: t.TempDir(), running: map[int]bool{}, paused: map[int]bool{}, edges: map[[2]int]bool{}, rules: map[int][]vfs.Rule{}, clocks: map[int]time.Duration{}, apart: map[int]bool{}, hurt: map[int]bool{}, done: map[string]int{}}
 	for id := 1; id <= nodes; id++ {
 		f.nodes = append(f.nodes, id)
 		f.running[id] = true
@@ -184,6 +185,8 @@ func (f *fake) unwhole() error {
 			return fmt.Errorf("node %d is paused", id)
 		case len(f.rules[id]) > 0:
 			return fmt.Errorf("the disk of node %d has rules", id)
+		case f.apart[id]:
+			return fmt.Errorf("node %d is off the network", id)
 		case f.clocks[id] != 0:
 			return fmt.Errorf("the clock of node %d is %v ahead", id, f.clocks[id])
 		}
@@ -220,6 +223,16 @@ func (f *fake) Edges() Edges     { return f }
 func (f *fake) Disks() Disks     { return f }
 func (f *fake) Changes() Changes { return f }
 func (f *fake) Clocks() Clocks   { return f }
+
+func (f *fake) Networks() Networks { return f }
+
+func (f *fake) Disconnect(_ context.Context, id int) error {
+	return f.act("disconnect", func() error { f.apart[id] = true; return nil })
+}
+
+func (f *fake) Connect(_ context.Context, id int) error {
+	return f.act("connect", func() error { f.apart[id] = false; return nil })
+}
 
 func (f *fake) SetOffset(_ context.Context, id int, d time.Duration) error {
 	return f.act("clock", func() error { f.clocks[id] = d; return nil })

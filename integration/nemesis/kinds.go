@@ -52,6 +52,8 @@ var kinds = []Kind{
 		make: cutting(2, planSlow)},
 	{Name: "loss", Class: "network", About: "lose a share of all datagrams",
 		make: cutting(2, planLoss)},
+	{Name: "disconnect", Class: "network", About: "take a minority off the network, for clients as well (containers)",
+		make: func(b base) Nemesis { return &disconnect{b} }},
 
 	{Name: "power", Class: "disk", About: "take the power of one node: what was not synced is gone or torn", Destroys: true,
 		make: func(b base) Nemesis { return &power{base: b} }},
