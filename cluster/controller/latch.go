@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -83,10 +84,11 @@ func (l *latch) stalled(now time.Time) time.Duration {
 }
 
 func (l *latch) StoreLog(e *raft.Log) error {
-	return l.write("store entry", func() error { return l.durableStore.StoreLog(e) })
+	return l.StoreLogs([]*raft.Log{e})
 }
 
 func (l *latch) StoreLogs(es []*raft.Log) error {
+	es = summed(es)
 	return l.write("store entries", func() error { return l.durableStore.StoreLogs(es) })
 }
 
@@ -95,9 +97,39 @@ func (l *latch) DeleteRange(first, last uint64) error {
 }
 
 func (l *latch) Set(k, v []byte) error {
+	v = sealed(k, v)
 	return l.write("store value", func() error { return l.durableStore.Set(k, v) })
 }
 
 func (l *latch) SetUint64(k []byte, v uint64) error {
-	return l.write("store number", func() error { return l.durableStore.SetUint64(k, v) })
+	return l.Set(k, binary.BigEndian.AppendUint64(nil, v))
+}
+
+// GetLog gives an entry as it was stored; else an error that wraps errStoreDamaged.
+func (l *latch) GetLog(index uint64, e *raft.Log) error {
+	if err := l.durableStore.GetLog(index, e); err != nil {
+		return err
+	}
+	return checkEntry(index, e)
+}
+
+// Get gives a value as it was stored; else an error that wraps errStoreDamaged.
+func (l *latch) Get(k []byte) ([]byte, error) {
+	b, err := l.durableStore.Get(k)
+	if err != nil {
+		return nil, err
+	}
+	return unsealed(k, b)
+}
+
+// GetUint64 gives a number as it was stored; else an error that wraps errStoreDamaged.
+func (l *latch) GetUint64(k []byte) (uint64, error) {
+	b, err := l.Get(k)
+	if err != nil {
+		return 0, err
+	}
+	if len(b) != 8 {
+		return 0, damagedf("value %s has %d bytes", k, len(b))
+	}
+	return binary.BigEndian.Uint64(b), nil
 }

@@ -43,6 +43,9 @@ func openStore(opt *Options, onFatal func(error)) (n *node, hasState bool, err e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, false, fmt.Errorf("raft: %w", err)
 	}
+	if err := checkStore(dir, opt.ClusterID != ""); err != nil {
+		return nil, false, damage(err)
+	}
 	path := filepath.Join(dir, raftFile)
 	bolt, err := raftboltdb.New(raftboltdb.Options{
 		Path:        path,
@@ -52,7 +55,7 @@ func openStore(opt *Options, onFatal func(error)) (n *node, hasState bool, err e
 		return nil, false, fmt.Errorf("raft: %s is in use by another process", path)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("raft: open %s: %w (if the file is damaged: stop the node, reset it with `cordwood node reset` and let it rejoin)", path, err)
+		return nil, false, damage(fmt.Errorf("open %s: %w", path, err))
 	}
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, raftSnapshots, newRaftLog(opt.Logger))
 	if err != nil {
@@ -62,7 +65,7 @@ func openStore(opt *Options, onFatal func(error)) (n *node, hasState bool, err e
 	n.store = newLatch(bolt, onFatal, opt.FreeReserve)
 	hasState, err = raft.HasExistingState(n.store, n.store, snapshots)
 	if err != nil {
-		return nil, false, errors.Join(fmt.Errorf("raft: read %s: %w", path, err), bolt.Close())
+		return nil, false, errors.Join(damage(fmt.Errorf("read %s: %w", path, err)), bolt.Close())
 	}
 	n.config = raftConfig(opt, n)
 	return n, hasState, nil
@@ -99,11 +102,26 @@ func (n *node) start(fsm raft.FSM, s *stream, addresses raft.ServerAddressProvid
 	if err != nil {
 		return fmt.Errorf("raft: %w", err)
 	}
-	n.raft, err = raft.NewRaft(n.config, fsm, cache, n.store, n.snapshots, n.transport)
+	n.raft, err = n.newRaft(fsm, cache)
 	if err != nil {
-		return fmt.Errorf("raft: start: %w", err)
+		return damage(fmt.Errorf("start: %w", err))
 	}
 	return nil
+}
+
+// newRaft starts raft, which panics where an entry of its log cannot be read. It has started no goroutine by then.
+func (n *node) newRaft(fsm raft.FSM, cache raft.LogStore) (r *raft.Raft, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = damagedf("%v", p)
+		}
+	}()
+	return raft.NewRaft(n.config, fsm, cache, n.store, n.snapshots, n.transport)
+}
+
+// damage says what to do about raft's files where they cannot be read.
+func damage(err error) error {
+	return fmt.Errorf("raft: %w (if its files are damaged: this node may not vote again with what is left; stop it, reset it with `cordwood node reset` and let it rejoin)", err)
 }
 
 // bootstrap founds a cluster with this node as the only voter. A store that holds something already is left alone.
