@@ -139,6 +139,10 @@ torture: build ## break a cluster under load and check what its clients saw (TOR
 torture-long: build ## the same for an hour
 	bin/cordwood torture --duration 1h --html torture.html $(TORTURE)
 
+.PHONY: torture-allowed
+torture-allowed: build ## what acks=1 loses is allowed, the same of acks=all is not
+	go test -tags "hashicorpmetrics integration" ./integration/torture -run TestAcksOneMayLose -count 1 -v -timeout 20m -binary "$(CURDIR)/bin/cordwood"
+
 .PHONY: torture-page
 torture-page: ## look at torture's report in a browser without a window (BROWSER=/path/of/chromium)
 	@test -n "$(BROWSER)" || { echo "torture-page needs Chromium or Chrome: name it with BROWSER=" >&2; exit 1; }

@@ -42,9 +42,9 @@ func CheckCandidate(p *Partition, id int32, broker Brokers) error {
 		return refuse(ErrElectionNotNeeded, "node %d leads", id)
 	case !ready:
 		return refuse(ErrNotEligible, "node %d is not registered, is fenced or is shutting down", id)
-	case inISR || mutant.AnyReplica:
+	case inISR:
 		return nil
-	case !inELR || moves:
+	case !inELR && !mutant.Unclean || moves:
 		return refuse(ErrNotEligible, "node %d is in neither ISR %v nor ELR %v", id, p.ISR, p.ELR)
 	case isrAlive:
 		return refuse(ErrNotEligible, "node %d is in the ELR, but a member of ISR %v is alive", id, p.ISR)

@@ -61,6 +61,6 @@ const (
 	OffByOne      = false // after a failover producers are told the offset behind their record
 	LostProducers = false // a new leader knows no producers
 	NoDedup       = false // what a producer repeats is appended again
-	AnyReplica    = false // any replica that is alive may lead, in sync or not
+	Unclean       = false // where nobody in sync is alive, any replica leads
 	DiskEarly     = false // copies count from disk before they are there
 )

@@ -60,6 +60,6 @@ var (
 	OffByOne      bool // after a failover producers are told the offset behind their record
 	LostProducers bool // a new leader knows no producers
 	NoDedup       bool // what a producer repeats is appended again
-	AnyReplica    bool // any replica that is alive may lead, in sync or not
+	Unclean       bool // where nobody in sync is alive, any replica leads
 	DiskEarly     bool // copies count from disk before they are there
 )

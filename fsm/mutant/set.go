@@ -65,7 +65,7 @@ var planted = map[string]*bool{
 	"offByOne":      &OffByOne,
 	"lostProducers": &LostProducers,
 	"noDedup":       &NoDedup,
-	"anyReplica":    &AnyReplica,
+	"unclean":       &Unclean,
 	"diskEarly":     &DiskEarly,
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,7 @@ var planted = []struct {
 	{"wLow", "isolate,primaries,kill", lost},
 	{"serveUnflushed", "isolate,primaries,kill", []history.Kind{history.InconsistentOffsets, history.DirtyRead, history.AbortedRead, history.PollSkip, history.NonmonotonicPoll, history.LostWrite}},
 	{"amnesiacVotes", "amnesia", lost},
-	{"anyReplica", "kill,pause,primaries", lost},
+	{"unclean", "amnesia", lost},
 }
 
 var lost = []history.Kind{history.LostWrite, history.Unseen, history.LostOnNode, history.CopiesDiffer, history.InconsistentOffsets}
@@ -103,12 +104,16 @@ func judged(t *testing.T, binary, name, faults string, kinds []history.Kind) (ho
 	if json.Unmarshal(out.Bytes(), &v) != nil {
 		return "no verdict: " + strings.TrimSpace(errs.String()), false
 	}
-	var found []string
+	count := map[history.Kind]int{} // of all keys together
 	for _, a := range v.Anomalies {
 		if n := a.Count - a.Allowed; n > 0 {
-			found = append(found, fmt.Sprintf("%s %d", a.Kind, n))
+			count[a.Kind] += n
 			ok = ok || slices.Contains(kinds, a.Kind)
 		}
+	}
+	var found []string
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		found = append(found, fmt.Sprintf("%s %d", kind, count[kind]))
 	}
 	how = fmt.Sprintf("%s after %d operations: %s (%s)", v.Verdict, v.Operations, strings.Join(found, ", "), v.Repeat)
 	if name == "healthy" {
