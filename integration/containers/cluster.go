@@ -89,23 +89,13 @@ func (c *Cluster) read(ctx context.Context) error {
 	for _, name := range c.layout.images() {
 		out, err := c.d.run(ctx, "image", "inspect", name)
 		if err != nil {
-			continue // of a service that is no node, or what is missing is said below
+			continue // findNodes says so where it is a node's
 		}
 		if images[name], err = decodeImage([]byte(out)); err != nil {
 			return err
 		}
 	}
-	if err := c.layout.findNodes(images); err != nil {
-		return err
-	}
-	for i := range c.layout.nodes {
-		n := &c.layout.nodes[i]
-		name := text(field(c.layout.services()[n.service], "image"))
-		if _, ok := images[name]; !ok {
-			return fmt.Errorf("image %q of service %s is not on this machine: build it first, `make image` does", name, n.service)
-		}
-	}
-	return nil
+	return c.layout.findNodes(images)
 }
 
 // Bootstrap gives the addresses for clients.
@@ -237,11 +227,18 @@ func (c *Cluster) root(ctx context.Context, volume string) (string, error) {
 		return "", err
 	}
 	dir := strings.TrimSpace(out)
-	f, err := os.OpenFile(filepath.Join(dir, bootName), os.O_WRONLY, 0) // its helper has written it
-	if err != nil {
+	if !writable(filepath.Join(dir, bootName)) { // its helper has written it
 		return "", nil
 	}
-	return dir, f.Close()
+	return dir, nil
+}
+
+func writable(name string) bool {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
 }
 
 // closeWithin bounds the end of all.

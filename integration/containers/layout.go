@@ -80,10 +80,20 @@ func (l *layout) images() (names []string) {
 
 // findNodes finds the services that run `cordwood serve`, and what they are told.
 func (l *layout) findNodes(images map[string]image) error {
+	var missing error // of what may be a node
 	for _, name := range slices.Sorted(maps.Keys(l.services())) {
 		s := l.services()[name]
-		of := images[text(field(s, "image"))]
+		of, there := images[text(field(s, "image"))]
 		entry, command := words(field(s, "entrypoint")), words(field(s, "command"))
+		if !there {
+			why := fmt.Errorf("image %q of service %s is not on this machine: build it first", text(field(s, "image")), name)
+			if slices.Contains(command, "serve") || slices.Contains(entry, "serve") {
+				return why
+			}
+			if len(entry) == 0 && missing == nil {
+				missing = why
+			}
+		}
 		if len(entry) == 0 {
 			entry = of.Entrypoint
 			if len(command) == 0 {
@@ -106,6 +116,9 @@ func (l *layout) findNodes(images map[string]image) error {
 			return fmt.Errorf("service %s: %w", name, err)
 		}
 		l.nodes = append(l.nodes, n)
+	}
+	if missing != nil && len(l.nodes) == 0 {
+		return missing
 	}
 	if len(l.nodes) == 0 {
 		return fmt.Errorf("no service of the file runs `cordwood serve`")

@@ -128,7 +128,8 @@ func TestAFileThatSaysTooLittleIsRefusedInOneSentence(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"nothing":     {"{}", "the file has no services"},
 		"no yaml":     {"services: [", "what compose made of the file"},
-		"other":       {"services: { a: { image: x, command: [sleep] } }", "no service of the file runs `cordwood serve`"},
+		"other":       {"services: { a: { image: x, entrypoint: [sleep], command: ['9'] } }", "no service of the file runs `cordwood serve`"},
+		"no image":    {"services: { a: { image: x, command: [serve] } }", `image "x" of service a is not on this machine`},
 		"host":        {"services: { a: { image: 'cordwood:latest', network_mode: host } }", "service a has network_mode host"},
 		"lost config": {"services: { a: { image: 'cordwood:latest', command: [serve, --config, /x] } }", "service a: its configuration /x is no file of this machine"},
 		"bad config":  {"services: { a: { image: 'cordwood:latest', environment: { CORDWOOD_NODE_ID: x } } }", "service a: "},
