@@ -44,12 +44,14 @@ type fake struct {
 	done    map[string]int
 	loose   bool // destroying all is allowed
 	slow    func() bool
+	refuses map[int]bool // nodes that end when they are started, until they are wiped
+	crashes bool         // and by a crash
 }
 
 const fakeTopic = "t"
 
 func newFake(t *testing.T, nodes, partitions, replicas int) *fake {
-	f := &fake{t: t, dir: t.TempDir(), running: map[int]bool{}, paused: map[int]bool{}, edges: map[[2]int]bool{}, rules: map[int][]vfs.Rule{}, clocks: map[int]time.Duration{}, apart: map[int]bool{}, hurt: map[int]bool{}, done: map[string]int{}}
+	f := &fake{t: t, dir: t.TempDir(), running: map[int]bool{}, paused: map[int]bool{}, edges: map[[2]int]bool{}, rules: map[int][]vfs.Rule{}, clocks: map[int]time.Duration{}, refuses: map[int]bool{}, apart: map[int]bool{}, hurt: map[int]bool{}, done: map[string]int{}}
 	for id := 1; id <= nodes; id++ {
 		f.nodes = append(f.nodes, id)
 		f.running[id] = true
@@ -137,6 +139,7 @@ func (f *fake) Resume(_ context.Context, id int) error {
 
 func (f *fake) WaitReady(ctx context.Context, id int) error {
 	return f.act("ready", func() error {
+		f.running[id] = f.running[id] && !f.refuses[id]
 		if !f.running[id] || f.paused[id] || ctx.Err() != nil {
 			return fmt.Errorf("node %d is not ready", id)
 		}
@@ -288,6 +291,11 @@ func (f *fake) DataDir(id int) string {
 			require.NoError(f.t, os.WriteFile(strings.TrimSuffix(log, "log")+"index", make([]byte, 80), 0o644))
 		}
 	}
+	for _, name := range []string{"session.json", "hosted", "raft/raft.db", "raft/snapshots/2-40-7/meta.json", "raft/snapshots/2-50-8.tmp/meta.json"} {
+		name = filepath.Join(dir, name)
+		require.NoError(f.t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(f.t, os.WriteFile(name, make([]byte, 80), 0o644))
+	}
 	return dir
 }
 
@@ -297,9 +305,12 @@ func (f *fake) Wipe(_ context.Context, id int) error {
 			return fmt.Errorf("node %d runs", id)
 		}
 		f.destroy(id)
+		delete(f.refuses, id)
 		return nil
 	})
 }
+
+func (f *fake) Refusal(int) (string, bool) { return "what it said", f.crashes }
 
 func (f *fake) part(topic string, id int32) *Partition {
 	i := slices.IndexFunc(f.parts, func(p Partition) bool { return p.Topic == topic && p.ID == id })

@@ -74,6 +74,19 @@ var kinds = []Kind{
 	{Name: "indexrot", Class: "disk", About: "remove index files of a minority that was stopped, or spoil them", Destroys: true,
 		make: func(b base) Nemesis { return &indexRot{b} }},
 
+	{Name: "checkpoints", Class: "disk", About: "remove, cut or spoil the files that say what the logs of a minority hold", Destroys: true, Media: true,
+		make: func(b base) Nemesis {
+			return &metadataRot{base: b, what: "spoiled %d checkpoint files of %s", files: checkpointsIn}
+		}},
+	{Name: "raftstore", Class: "disk", About: "remove, cut or spoil the metadata's log of a minority, which joins anew", Destroys: true, Media: true,
+		make: func(b base) Nemesis {
+			return &metadataRot{base: b, what: "spoiled %d raft stores of %s", files: raftStoreIn}
+		}},
+	{Name: "snapshot", Class: "disk", About: "remove, cut or spoil files of the metadata's snapshots, on a minority", Destroys: true, Media: true,
+		make: func(b base) Nemesis {
+			return &metadataRot{base: b, what: "spoiled %d files of metadata snapshots of %s", files: snapshotsIn}
+		}},
+
 	{Name: "jump", Class: "clock", About: "set the clocks of some nodes ahead or back, by 100 ms to 12 hours",
 		make: func(b base) Nemesis { return &jump{b} }},
 	{Name: "strobe", Class: "clock", About: "move the clocks of some nodes there and back, several times a second",

@@ -1,8 +1,8 @@
 // Package nemesis breaks clusters on purpose, and mends them: one fault at a time or several together, drawn by a seed.
 //
 // Clocks are those that a node in development mode can be given: what a record's time is, and how old it is. What is waited
-// for goes by a clock that nobody sets. The metadata's own files are not spoiled; a node whose raft store is broken is one
-// that was wiped.
+// for goes by a clock that nobody sets. A node that finds the metadata's own files spoiled may refuse to start; then it
+// is given an empty disk.
 package nemesis
 
 import (

@@ -3,6 +3,7 @@ package nemesis
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"cordwood/integration/harness"
@@ -19,11 +20,12 @@ type Processes struct {
 }
 
 var (
-	_ Cluster = (*Processes)(nil)
-	_ Edges   = (*harness.Edges)(nil)
-	_ Disks   = disks{}
-	_ Clocks  = clockSetter{}
-	_ clocked = (*Processes)(nil)
+	_ Cluster  = (*Processes)(nil)
+	_ Edges    = (*harness.Edges)(nil)
+	_ Disks    = disks{}
+	_ Clocks   = clockSetter{}
+	_ clocked  = (*Processes)(nil)
+	_ refusals = (*Processes)(nil)
 )
 
 // NewProcesses makes a Cluster of one that runs.
@@ -139,6 +141,19 @@ func (p *Processes) Disks() Disks {
 		return nil
 	}
 	return disks{p}
+}
+
+// Refusal gives the last lines of a node's log, and whether they are those of a crash.
+func (p *Processes) Refusal(id int) (said string, crashed bool) {
+	n := p.c.Node(id)
+	if n == nil {
+		return "", false
+	}
+	said = n.LogTail(60)
+	for _, mark := range []string{"panic: ", "fatal error: ", "unexpected fault address", "SIGBUS", "SIGSEGV"} {
+		crashed = crashed || strings.Contains(said, mark)
+	}
+	return said, crashed
 }
 
 // Clocks gives what sets the nodes' clocks, nil without dev_mode.

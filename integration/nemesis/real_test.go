@@ -61,7 +61,8 @@ func newReal(t *testing.T, nodes int) *real {
 	}
 	t.Logf("seed %d", r.seed)
 	c, err := harness.New(harness.Options{Binary: *binary, Nodes: nodes, Dir: t.TempDir(), Edges: &harness.EdgeOptions{Seed: r.seed},
-		ClusterSettings: []string{"session_timeout: " + shortSession.String()}})
+		ClusterSettings: []string{"session_timeout: " + shortSession.String()},
+		RaftSettings:    []string{"snapshot_threshold: 16", "snapshot_interval: 2s"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -338,6 +339,24 @@ func TestClockFaultsOnRealNodes(t *testing.T) {
 	r.done(t, "jump", nil)
 	r.done(t, "strobe", nil)
 	r.done(t, "jump", nil)
+	r.verified(t)
+}
+
+func TestMetadataFaultsOnRealNodes(t *testing.T) {
+	r := newReal(t, 3)
+	require.Eventually(t, func() bool {
+		for _, n := range r.c.Nodes {
+			if s, err := snapshotsIn(n.DataDir()); err != nil || len(s) == 0 {
+				return false
+			}
+		}
+		return true
+	}, wholeWithin, 50*time.Millisecond, "each node has a snapshot")
+	r.done(t, "snapshot", nil)
+	for range 3 {
+		r.done(t, "checkpoints", nil)
+		r.done(t, "raftstore", nil)
+	}
 	r.verified(t)
 }
 

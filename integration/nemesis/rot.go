@@ -24,7 +24,7 @@ type bitFlip struct{ base }
 func (f *bitFlip) Check() error { return f.disks() }
 
 func (f *bitFlip) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	return f.spoil(ctx, rng, spoiling{"flipped %d bits in logs of %s", f.s.c.Kill, f.s.newestSegments, flip})
+	return f.spoil(ctx, rng, spoiling{"flipped %d bits in logs of %s", f.s.c.Kill, f.s.newestSegments, flip, f.up})
 }
 
 // truncation cuts the newest segments of nodes that ended in an orderly way, so that they know what they had, and starts
@@ -34,7 +34,7 @@ type truncation struct{ base }
 func (t *truncation) Check() error { return t.disks() }
 
 func (t *truncation) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	return t.spoil(ctx, rng, spoiling{"cut %d bytes off the ends of logs of %s", t.s.c.Stop, t.s.newestSegments, cut})
+	return t.spoil(ctx, rng, spoiling{"cut %d bytes off the ends of logs of %s", t.s.c.Stop, t.s.newestSegments, cut, t.up})
 }
 
 // indexRot flips bits in index files, fills them with zeros or removes them, and starts the nodes again. These had ended in an
@@ -44,7 +44,7 @@ type indexRot struct{ base }
 func (x *indexRot) Check() error { return x.disks() }
 
 func (x *indexRot) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error) {
-	return x.spoil(ctx, rng, spoiling{"spoiled %d index files of %s", x.s.c.Stop, x.s.indexes, spoilIndex})
+	return x.spoil(ctx, rng, spoiling{"spoiled %d index files of %s", x.s.c.Stop, x.s.indexes, spoilIndex, x.up})
 }
 
 // spoiling is what is done to files of nodes that are down.
@@ -53,6 +53,7 @@ type spoiling struct {
 	end   func(ctx context.Context, node int) error
 	files func(node int) ([]string, error)
 	do    func(rng *rand.Rand, file string) (n int, err error)
+	back  func(ids []int) // notes how they come back
 }
 
 // spoil ends a minority, does something to some of its files, and starts it again.
@@ -62,7 +63,7 @@ func (b *base) spoil(ctx context.Context, rng *rand.Rand, w spoiling) ([]int, st
 	if err != nil {
 		return nil, "", err
 	}
-	b.up(ids)
+	w.back(ids)
 	if err := each(ids, func(id int) error { return w.end(ctx, id) }); err != nil {
 		return ids, "", err
 	}

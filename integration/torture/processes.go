@@ -39,7 +39,8 @@ func NewProcesses(opt ProcessOptions) (*Processes, error) {
 	c, err := harness.New(harness.Options{
 		Binary: opt.Binary, Nodes: opt.Nodes, Dir: opt.Dir, Edges: &harness.EdgeOptions{Seed: opt.Seed},
 		ClusterSettings: []string{fmt.Sprintf("session_timeout: %s", Session)},
-		Settings:        "storage: { segment_bytes: 1MiB }", // a run rolls segments
+		RaftSettings:    []string{"snapshot_threshold: 32", "snapshot_interval: 5s"}, // and makes snapshots
+		Settings:        "storage: { segment_bytes: 1MiB }",                          // a run rolls segments
 	})
 	if err != nil {
 		return nil, err
