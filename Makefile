@@ -143,6 +143,10 @@ torture-long: build ## the same for an hour
 torture-allowed: build ## what acks=1 loses is allowed, the same of acks=all is not
 	go test -tags "hashicorpmetrics integration" ./integration/torture -run TestAcksOneMayLose -count 1 -v -timeout 20m -binary "$(CURDIR)/bin/cordwood"
 
+.PHONY: torture-kafka
+torture-kafka: build ## kill and pause three nodes of a real Kafka, then three of ours: two reports (needs Java and Maven)
+	@dir=$$(mktemp -d) && integration/kafka/torture.sh bin/cordwood "$$dir/torture" --duration 120s $(TORTURE)
+
 .PHONY: torture-page
 torture-page: ## look at torture's report in a browser without a window (BROWSER=/path/of/chromium)
 	@test -n "$(BROWSER)" || { echo "torture-page needs Chromium or Chrome: name it with BROWSER=" >&2; exit 1; }

@@ -152,10 +152,16 @@ func (o *tortureOptions) flags() []string {
 	if o.compose != "" {
 		where = "--compose=" + o.compose
 	}
-	return []string{
+	out := []string{
 		where, fmt.Sprintf("--duration=%s", o.duration), "--faults=" + strings.Join(o.faults, ","),
 		fmt.Sprintf("--period=%s", o.period), fmt.Sprintf("--recovery=%s", o.recovery), fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--clients=%d", o.processes), fmt.Sprintf("--rate=%g", o.rate),
 	}
+	for _, c := range [][2]string{{"kill", o.commands.Kill}, {"start", o.commands.Start}, {"pause", o.commands.Pause}, {"resume", o.commands.Resume}} {
+		if c[1] != "" {
+			out = append(out, fmt.Sprintf("--%s-cmd='%s'", c[0], strings.ReplaceAll(c[1], "'", `'\''`)))
+		}
+	}
+	return out
 }
 
 func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {

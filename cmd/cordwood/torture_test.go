@@ -96,3 +96,11 @@ func TestASavedHistoryIsCheckedAgain(t *testing.T) {
 	_, errs, code = check(newer)
 	require.Equal(t, exitConfig, code, errs)
 }
+
+// TestTortureTellsHowToRepeatIt also with commands that hold quotes.
+func TestTortureTellsHowToRepeatIt(t *testing.T) {
+	o := tortureOptions{bootstrap: []string{"a:1", "b:2"}, duration: time.Minute, faults: []string{"kill"}, period: time.Second, recovery: time.Minute, seed: 7, processes: 3, rate: 10}
+	o.commands.Kill, o.commands.Start = "kill 'node' {id}", "start {id}"
+	require.Equal(t, `--bootstrap=a:1,b:2 --duration=1m0s --faults=kill --period=1s --recovery=1m0s --seed=7 --clients=3 --rate=10 `+
+		`--kill-cmd='kill '\''node'\'' {id}' --start-cmd='start {id}'`, strings.Join(o.flags(), " "))
+}

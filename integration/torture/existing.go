@@ -119,7 +119,7 @@ func (e *Existing) Able(name string) error {
 		"kill": {"kill", "start"}, "killall": {"kill", "start"}, "pause": {"pause", "resume"},
 	}[name]
 	if needs == nil {
-		return fmt.Errorf("%w: %s is beyond what commands can do to another's cluster", nemesis.ErrCannot, name)
+		return fmt.Errorf("%w: it is beyond what commands can do to another's cluster", nemesis.ErrCannot)
 	}
 	for _, n := range needs {
 		if e.command(n) == "" {

@@ -36,14 +36,14 @@ func (r *runner) plan(topics []history.Topic, began time.Time) (*nemesis.Site, *
 	if cluster == nil {
 		return nil, nil, fmt.Errorf("%w: nothing was said of how to kill, start or pause nodes", nemesis.ErrCannot)
 	}
-	r.unable = nil
+	r.unable = map[string][]string{}
 	for _, c := range choices {
 		switch err := r.opt.Place.Able(c.Name); {
 		case err == nil:
 		case c.Named:
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("%s: %w", c.Name, err)
 		default:
-			r.unable = append(r.unable, err.Error())
+			r.unable[err.Error()] = append(r.unable[err.Error()], c.Name)
 		}
 	}
 	choices = slices.DeleteFunc(choices, func(c nemesis.Choice) bool { return r.opt.Place.Able(c.Name) != nil })
@@ -69,7 +69,10 @@ func (r *runner) leftOut(s *nemesis.Schedule) (out []string) {
 	if s == nil {
 		return out
 	}
-	out = append(out, r.unable...)
+	for why, names := range r.unable {
+		slices.Sort(names)
+		out = append(out, strings.Join(names, ", ")+": "+why)
+	}
 	for name, why := range s.Left() {
 		out = append(out, fmt.Sprintf("%s: %v", name, why))
 	}

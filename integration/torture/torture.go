@@ -114,11 +114,11 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 type runner struct {
 	opt       Options
 	rec       *recorder
-	site      *nemesis.Site     // nil: no faults
-	schedule  *nemesis.Schedule // likewise
-	unable    []string          // faults that the place gives no means for
-	unsettled error             // what is missing until the cluster is whole again
-	unread    error             // what clients could not read in the end; whether that is a loss the checker says
+	site      *nemesis.Site       // nil: no faults
+	schedule  *nemesis.Schedule   // likewise
+	unable    map[string][]string // faults that the place gives no means for, by why
+	unsettled error               // what is missing until the cluster is whole again
+	unread    error               // what clients could not read in the end; whether that is a loss the checker says
 
 	phase
 	work  *workload.Run  // of phase's mutex, as below
