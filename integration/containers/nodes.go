@@ -17,7 +17,7 @@ var _ nemesis.Cluster = (*Cluster)(nil)
 const (
 	stopWithin = 30 * time.Second       // an orderly stop
 	lookEvery  = 250 * time.Millisecond // how often a node is asked whether it serves
-	logTail    = 20                     // lines
+	logTail    = 60                     // lines
 	killedCode = 137                    // of a process that SIGKILL ended
 )
 
@@ -182,6 +182,12 @@ func (c *Cluster) said(id int) string {
 		return err.Error()
 	}
 	return tail(text, logTail)
+}
+
+// Refusal gives the last lines of a node's log, and whether they are those of a crash.
+func (c *Cluster) Refusal(id int) (said string, crashed bool) {
+	said = c.said(id)
+	return said, nemesis.Crashed(said)
 }
 
 // Log is what a node wrote over all its starts.

@@ -150,10 +150,17 @@ func (p *Processes) Refusal(id int) (said string, crashed bool) {
 		return "", false
 	}
 	said = n.LogTail(60)
+	return said, Crashed(said)
+}
+
+// Crashed says whether the last lines of a node's log are those of a crash.
+func Crashed(said string) bool {
 	for _, mark := range []string{"panic: ", "fatal error: ", "unexpected fault address", "SIGBUS", "SIGSEGV"} {
-		crashed = crashed || strings.Contains(said, mark)
+		if strings.Contains(said, mark) {
+			return true
+		}
 	}
-	return said, crashed
+	return false
 }
 
 // Clocks gives what sets the nodes' clocks, nil without dev_mode.
