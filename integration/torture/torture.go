@@ -209,7 +209,7 @@ func (r *runner) drive(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	r.enter("reading", finishWithin)
-	r.unread = r.work.Finish(ctx, finishWithin)
+	r.unread = r.work.Finish(ctx, finishWithin, r.unsettled == nil)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

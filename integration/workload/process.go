@@ -191,6 +191,28 @@ func (p *process) poll(ctx context.Context) (history.Mop, error) {
 	return mop, nil
 }
 
+// atEnds says that this client has read every key to the end that the cluster tells, whatever was told of it before.
+func (p *process) atEnds(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	var topics []string
+	for _, t := range p.run.opt.Header.Topics {
+		topics = append(topics, t.Name)
+	}
+	ends, err := kadm.NewClient(p.reader).ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return false
+	}
+	for key := range p.run.keys {
+		k := p.run.opt.Header.Keys[key]
+		end, ok := ends.Lookup(p.run.opt.Header.Topics[k.Topic].Name, k.Partition)
+		if !ok || end.Err != nil || p.next[key] < end.Offset {
+			return false
+		}
+	}
+	return true
+}
+
 // watermarks asks for the ends of one topic's partitions.
 func (p *process) watermarks(ctx context.Context) {
 	if p.reader == nil {

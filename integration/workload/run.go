@@ -254,22 +254,26 @@ func (p *process) reassign(op *history.Op) {
 }
 
 // Finish lets every client read everything from the start until it has all that anybody was told of, and gives what could
-// not be read within limit: per key the highest offset that is missing.
-func (r *Run) Finish(ctx context.Context, limit time.Duration) error {
+// not be read within limit: per key the highest offset that is missing. Of a settled cluster, of which no end is still to be
+// found out, a client is content with the ends that it tells: what was said of more is lost, and nothing to wait for.
+func (r *Run) Finish(ctx context.Context, limit time.Duration, settled bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	errs := make([]error, r.opt.Processes)
 	var all sync.WaitGroup
 	for slot := range r.opt.Processes {
-		all.Go(func() { errs[slot] = r.finish(ctx, slot) })
+		all.Go(func() { errs[slot] = r.finish(ctx, slot, settled) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-const finalAgain = 10 * time.Second // without anything new a client begins anew
+const (
+	finalQuiet = 3 * time.Second  // without anything new a client asks whether there is more
+	finalAgain = 10 * time.Second // without anything new it begins anew
+)
 
-func (r *Run) finish(ctx context.Context, slot int) error {
+func (r *Run) finish(ctx context.Context, slot int, settled bool) error {
 	p := r.newProcess(slot, rand.New(rand.NewPCG(r.opt.Header.Seed, uint64(slot)+1e6)))
 	defer func() { p.close() }()
 	keys := make([]int, len(r.keys))
@@ -289,7 +293,7 @@ func (r *Run) finish(ctx context.Context, slot int) error {
 			fresh = time.Now()
 		}
 		missing := p.missing()
-		if missing == "" {
+		if missing == "" || settled && time.Since(fresh) > finalQuiet && p.atEnds(ctx) {
 			return nil
 		}
 		if ctx.Err() != nil {
