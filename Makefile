@@ -156,6 +156,11 @@ torture-page: ## look at torture's report in a browser without a window (BROWSER
 torture-compose: image ## the same in containers, by docker-compose.yml; then it is killed, and must leave nothing behind (TORTURE="--duration 2m")
 	integration/compose/torture.sh $(TORTURE)
 
+.PHONY: torture-librdkafka
+torture-librdkafka: ## kill nodes for 60 s under clients of franz-go and of librdkafka in turns (needs a C compiler)
+	CGO_ENABLED=1 go build -tags "hashicorpmetrics librdkafka" -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o .cache/cordwood-librdkafka ./cmd/cordwood
+	.cache/cordwood-librdkafka torture --client both --faults kill --duration 60s $(TORTURE)
+
 .PHONY: torture-mutants
 torture-mutants: ## plant faults in the broker: torture must convict each and acquit the healthy one (MUTANTS=a,b for some)
 	go test -tags "hashicorpmetrics mutants" ./integration/torture -run TestEveryPlantedFault -count 1 -v -timeout 90m -planted "$(MUTANTS)"

@@ -18,6 +18,7 @@ import (
 	recorded "cordwood/integration/history"
 	"cordwood/integration/nemesis"
 	"cordwood/integration/torture"
+	"cordwood/integration/workload"
 )
 
 // tortureOptions are the flags of torture.
@@ -30,6 +31,7 @@ type tortureOptions struct {
 	recovery  time.Duration
 	processes int
 	rate      float64
+	client    string
 	history   string
 	html      string
 	keep      bool
@@ -84,6 +86,7 @@ func newTortureCommand(a *app) *cobra.Command {
 	f.Uint64Var(&o.seed, "seed", 0, "Seed of faults and workload; 0 draws one")
 	f.IntVar(&o.processes, "clients", 16, "Clients at a time")
 	f.Float64Var(&o.rate, "rate", 1000, "Operations a second of all clients together; 0 for as many as they can")
+	f.StringVar(&o.client, "client", workload.Franz, "Client library: franz, or librdkafka or both (in turns) in a binary that has librdkafka")
 	f.StringVar(&o.history, "history", "", "File to write the history to, one JSON object a line")
 	f.StringVar(&o.html, "html", "", "File to write the report to as one page")
 	f.BoolVar(&o.keep, "keep", false, "Keep the nodes' directories, or the topics on a cluster of --bootstrap")
@@ -135,6 +138,9 @@ func (o *tortureOptions) check() error {
 	case o.rate < 0:
 		return usage("--rate must not be negative")
 	}
+	if err := workload.CheckClient(o.client); err != nil {
+		return usage("--client " + o.client + ": " + err.Error())
+	}
 	if o.seed == 0 {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails
@@ -156,6 +162,9 @@ func (o *tortureOptions) flags() []string {
 		where, fmt.Sprintf("--duration=%s", o.duration), "--faults=" + strings.Join(o.faults, ","),
 		fmt.Sprintf("--period=%s", o.period), fmt.Sprintf("--recovery=%s", o.recovery), fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--clients=%d", o.processes), fmt.Sprintf("--rate=%g", o.rate),
 	}
+	if o.client != "" && o.client != workload.Franz {
+		out = append(out, "--client="+o.client)
+	}
 	for _, c := range [][2]string{{"kill", o.commands.Kill}, {"start", o.commands.Start}, {"pause", o.commands.Pause}, {"resume", o.commands.Resume}} {
 		if c[1] != "" {
 			out = append(out, fmt.Sprintf("--%s-cmd='%s'", c[0], strings.ReplaceAll(c[1], "'", `'\''`)))
@@ -171,7 +180,7 @@ func (a *app) torture(ctx context.Context, o *tortureOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, place.Close(), remove()) }()
 	opt := torture.Options{
-		Place: place, Duration: o.duration, Faults: o.faults, Period: o.period, Recovery: o.recovery, Session: session, Seed: o.seed, Processes: o.processes, Rate: o.rate,
+		Place: place, Duration: o.duration, Faults: o.faults, Period: o.period, Recovery: o.recovery, Session: session, Seed: o.seed, Processes: o.processes, Rate: o.rate, Client: o.client,
 		Flags: o.flags(), Progress: a.tortureProgress(),
 	}
 	if o.history != "" {

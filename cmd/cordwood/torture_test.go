@@ -26,6 +26,7 @@ func TestTortureRefusesWhatItCannotDoInOneSentence(t *testing.T) {
 		{[]string{"--recovery", "0s"}, exitUsage, "--recovery must be from 1s to 24h"},
 		{[]string{"--clients", "0"}, exitUsage, "--clients 0: write 1 to 256"},
 		{[]string{"--rate", "-1"}, exitUsage, "--rate must not be negative"},
+		{[]string{"--client", "sarama"}, exitUsage, "--client sarama: known are franz, librdkafka and both"},
 		{[]string{"--faults", "kill,earthquake"}, exitUsage, `unknown fault "earthquake": known are all, none, the classes process, network`},
 		{[]string{"--faults", "ring"}, exitUsage, "ring needs 5 nodes, and there are 3"},
 		{[]string{"--bootstrap", "127.0.0.1:1", "--faults", "none"}, exitUnreachable, "no node of the cluster answers"},

@@ -21,6 +21,7 @@ type tortureView struct {
 	Repeat      string           `json:"repeat"` // the command line
 	Seconds     float64          `json:"seconds"`
 	PerMinute   float64          `json:"operationsPerMinute"`
+	Clients     map[string]int   `json:"clients"`      // operations by the library that did them
 	Faults      map[string]int   `json:"faults"`       // how often each was done
 	Classes     map[string]int   `json:"faultClasses"` // the same by class
 	Failed      []string         `json:"faultsFailed"` // what could not be done or undone
@@ -42,7 +43,7 @@ func newTortureView(r *torture.Result) *tortureView {
 	h := r.History
 	v := &tortureView{
 		APIVersion: apiVersion, Report: r.Report, Seed: h.Header.Seed, Nodes: h.Header.Nodes, Repeat: "cordwood torture " + strings.Join(h.Header.Flags, " "),
-		Faults: r.Faults, Classes: map[string]int{}, Failed: []string{}, Skipped: r.Skipped, Losses: len(h.Losses), Unavailable: []tortureSilence{},
+		Clients: r.Clients, Faults: r.Faults, Classes: map[string]int{}, Failed: []string{}, Skipped: r.Skipped, Losses: len(h.Losses), Unavailable: []tortureSilence{},
 	}
 	for _, f := range h.Faults {
 		v.Classes[nemesis.ClassOf(f.Name)]++
@@ -109,6 +110,14 @@ func (v *tortureView) table(w io.Writer, wide bool) {
 		for _, e := range x.Examples[:min(len(x.Examples), tortureShown)] {
 			fmt.Fprintf(w, "  %s\n", e.Text)
 		}
+	}
+	if len(v.Clients) > 1 {
+		var by []string
+		for name, n := range v.Clients {
+			by = append(by, fmt.Sprintf("%s %d", name, n))
+		}
+		slices.Sort(by)
+		fmt.Fprintf(w, "operations by client library: %s\n", strings.Join(by, ", "))
 	}
 	fmt.Fprintf(w, "%d operations in %.0f s (%.0f a minute), %d records acknowledged\n", v.Operations, v.Seconds, v.PerMinute, v.Acknowledged)
 	fmt.Fprintf(w, "repeat: %s\nverdict: %s\n", v.Repeat, v.Verdict)

@@ -79,7 +79,8 @@ type Op struct {
 	Moved   []int         `json:"moved,omitempty"` // keys whose assignment changed within the operation
 	Final   bool          `json:"final,omitempty"` // a poll after the faults were healed
 	Error   string        `json:"error,omitempty"`
-	Node    int           `json:"node,omitempty"` // that answered, where it is known
+	Node    int           `json:"node,omitempty"`   // that answered, where it is known
+	Client  string        `json:"client,omitempty"` // library that did it; empty: franz-go
 
 	// Repeats says that a client that is not idempotent wrote a record more than once, so that it may be there twice.
 	Repeats bool `json:"repeats,omitempty"`

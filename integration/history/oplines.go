@@ -179,6 +179,10 @@ func (s *scanner) op(op *Op) bool {
 		case "repeats":
 			field = 1 << 11
 			op.Repeats, ok = s.truth()
+		case "client":
+			field = 1 << 12
+			text, ok = s.text()
+			op.Client = string(text)
 		}
 		ok = ok && had&field == 0
 		had |= field

@@ -3,6 +3,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type Options struct {
 	Seed      uint64
 	Processes int     // clients at a time
 	Rate      float64 // operations a second of all together; 0: as many as they can
+	Client    string  // library of the clients: workload.Franz, Librdkafka or Both; empty: Franz
 	Flags     []string
 	History   io.Writer      // where the history is written line by line; nil: nowhere
 	Progress  func(Progress) // is told every second; nil: nobody
@@ -50,6 +52,7 @@ type Result struct {
 	Report    history.Report
 	Timeline  Timeline
 	Faults    map[string]int // how often each was done, by name
+	Clients   map[string]int // operations, by the library that did them
 	Skipped   []string       // nemeses that cannot work here, and why
 	Unsettled error          // what the cluster lacked long after the last fault was healed; nil: nothing
 	Unread    error          // what clients could not read to its end in time; nil: nothing
@@ -101,6 +104,9 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	}
 	r := &runner{opt: opt, under: map[string]int{}}
 	defer r.watch(ctx)()
+	if err := workload.CheckClient(opt.Client); err != nil { // before anything is started
+		return nil, err
+	}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -162,7 +168,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	}
 	work, err := workload.NewRun(workload.RunOptions{
 		Seeds: r.opt.Place.Bootstrap(), Header: &r.rec.h.Header, Processes: r.opt.Processes, Rate: r.opt.Rate,
-		Crash: time.Duration(r.opt.Processes) * crashEvery, Sink: r.rec,
+		Crash: time.Duration(r.opt.Processes) * crashEvery, Sink: r.rec, Client: r.opt.Client,
 	})
 	if err != nil {
 		return err
@@ -255,9 +261,12 @@ func (r *runner) judge() (*Result, error) {
 
 // Judge checks a history that was recorded before.
 func Judge(h *history.History) *Result {
-	r := &Result{History: h, Report: history.Check(h), Timeline: timelineOf(h), Faults: map[string]int{}, Skipped: []string{}}
+	r := &Result{History: h, Report: history.Check(h), Timeline: timelineOf(h), Faults: map[string]int{}, Clients: map[string]int{}, Skipped: []string{}}
 	for _, f := range h.Faults {
 		r.Faults[f.Name]++
+	}
+	for i := range h.Ops {
+		r.Clients[cmp.Or(h.Ops[i].Client, workload.Franz)]++
 	}
 	return r
 }

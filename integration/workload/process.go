@@ -8,78 +8,57 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"cordwood/integration/history"
-)
-
-const (
-	sendWithin = 20 * time.Second       // of one record, with all its repeats
-	pollWithin = 100 * time.Millisecond // of one poll
-	pollMost   = 200                    // records of one poll
-	askWithin  = 2 * time.Second        // of a watermark
 )
 
 // process is one client of the workload, which does one thing after another. Its clients are given up with it: the next one
 // has another number and knows nothing.
 type process struct {
-	run    *Run
-	id     int
-	safe   bool   // its producers are idempotent where acks is all, and repeat; others try once
-	once   writes // of those that try once
-	rng    *rand.Rand
-	begun  time.Time
-	sender map[string]*kgo.Client // by acks
-	reader *kgo.Client
-	keys   []int // that it reads
-	next   map[int]int64
+	run     *Run
+	id      int
+	slot    int
+	library library
+	safe    bool // its producers are idempotent where acks is all, and repeat; others try once
+	rng     *rand.Rand
+	begun   time.Time
+	sender  map[string]producer // by acks
+	reader  consumer
+	keys    []int // that it reads
+	next    map[int]int64
 }
 
 func (r *Run) newProcess(slot int, rng *rand.Rand) *process {
-	return &process{run: r, id: r.nextID(), safe: slot%2 == 0, rng: rng, begun: time.Now(), sender: map[string]*kgo.Client{}, next: map[int]int64{}}
+	return &process{run: r, id: r.nextID(), slot: slot, library: r.libraryOf(slot), safe: slot%2 == 0, rng: rng, begun: time.Now(),
+		sender: map[string]producer{}, next: map[int]int64{}}
 }
+
+// libraryOf gives a slot's library. Both kinds of producers are of each.
+func (r *Run) libraryOf(slot int) library { return r.libraries[slot/2%len(r.libraries)] }
 
 // close gives all clients up.
 func (p *process) close() {
 	for _, c := range p.sender {
-		c.Close()
+		c.close()
 	}
 	if p.reader != nil {
-		p.reader.Close()
+		p.reader.close()
 	}
 }
 
-func (p *process) options(more ...kgo.Opt) []kgo.Opt {
-	opts := []kgo.Opt{
-		kgo.SeedBrokers(p.run.opt.Seeds...), kgo.ClientID(fmt.Sprintf("torture-%d", p.id)),
-		kgo.MetadataMinAge(50 * time.Millisecond), kgo.DialTimeout(time.Second), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
-	}
-	return append(append(opts, more...), p.run.opt.Client...)
+func (p *process) name() string { return fmt.Sprintf("torture-%d", p.id) }
+
+// place is that of a key.
+func (r *Run) place(key int) place {
+	k := r.opt.Header.Keys[key]
+	return place{r.opt.Header.Topics[k.Topic].Name, k.Partition}
 }
 
 // to gives the producer for a topic.
-func (p *process) to(topic history.Topic) (*kgo.Client, error) {
+func (p *process) to(topic history.Topic) (producer, error) {
 	if c := p.sender[topic.Acks]; c != nil {
 		return c, nil
 	}
-	opts := []kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProduceRequestTimeout(5 * time.Second), kgo.RecordDeliveryTimeout(sendWithin)}
-	acks := kgo.AllISRAcks()
-	switch topic.Acks {
-	case "all":
-	case "0":
-		acks = kgo.NoAck()
-	case "1":
-		acks = kgo.LeaderAck()
-	default:
-		return nil, fmt.Errorf("the workload has no clients that send with acks=%s", topic.Acks)
-	}
-	opts = append(opts, kgo.RequiredAcks(acks))
-	if topic.Acks != "all" || !p.safe {
-		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.RecordRetries(0), kgo.MaxProduceRequestsInflightPerBroker(1), kgo.WithHooks(&p.once))
-	}
-	c, err := kgo.NewClient(p.options(opts...)...)
+	c, err := p.library.producer(producerOptions{seeds: p.run.opt.Seeds, id: p.name(), acks: topic.Acks, once: topic.Acks != "all" || !p.safe})
 	if err == nil {
 		p.sender[topic.Acks] = c
 	}
@@ -88,70 +67,47 @@ func (p *process) to(topic history.Topic) (*kgo.Client, error) {
 
 // send sends one value to a key, as part of op.
 func (p *process) send(ctx context.Context, op *history.Op, key int) (history.Mop, history.Type, error) {
-	k := p.run.opt.Header.Keys[key]
-	topic := p.run.opt.Header.Topics[k.Topic]
 	sent := &history.Sent{Key: key, Value: p.run.value(key), Offset: -1}
 	mop := history.Mop{Send: sent}
-	c, err := p.to(topic)
+	c, err := p.to(p.run.opt.Header.Topics[p.run.opt.Header.Keys[key].Topic])
 	if err != nil {
 		return mop, history.Fail, err
 	}
-	once := topic.Acks != "all" || !p.safe
-	p.once.reset()
-	r := c.ProduceSync(ctx, &kgo.Record{Topic: topic.Name, Partition: k.Partition, Value: strconv.AppendInt(nil, sent.Value, 10)})[0]
-	again := once && p.once.again()
-	op.Repeats = op.Repeats || again
-	if r.Err == nil {
-		if topic.Acks != "0" {
-			sent.Offset = r.Record.Offset
-			p.run.reached(key, sent.Offset)
+	d := c.send(ctx, p.run.place(key), strconv.AppendInt(nil, sent.Value, 10))
+	op.Repeats = op.Repeats || d.again
+	switch {
+	case d.err == nil:
+		if sent.Offset = d.offset; d.offset >= 0 {
+			p.run.reached(key, d.offset)
 		}
 		return mop, history.OK, nil
+	case d.refused:
+		return mop, history.Fail, d.err
 	}
-	if once && !again && refusedBefore(r.Err) {
-		return mop, history.Fail, r.Err
-	}
-	return mop, history.Info, r.Err
-}
-
-// refusedBefore says that a broker refused a record before it appended anything. After a repeat it would say nothing of the
-// first try; and a leader that is deposed while a record waits says NOT_LEADER_OR_FOLLOWER, though it has it.
-func refusedBefore(err error) bool {
-	for _, e := range []error{kerr.NotEnoughReplicas, kerr.MessageTooLarge, kerr.InvalidRequiredAcks} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return mop, history.Info, d.err
 }
 
 // assign reads other keys from now on: those that it reads already go on, others begin where known says or at the log's
 // start.
 func (p *process) assign(keys []int, known map[int]int64) error {
 	if p.reader != nil {
-		p.reader.Close()
+		p.reader.close()
 		p.reader = nil
 	}
 	next := make(map[int]int64, len(keys))
-	parts := map[string]map[int32]kgo.Offset{}
+	from := make(map[place]int64, len(keys))
 	for _, key := range keys {
-		k := p.run.opt.Header.Keys[key]
-		name := p.run.opt.Header.Topics[k.Topic].Name
-		if parts[name] == nil {
-			parts[name] = map[int32]kgo.Offset{}
-		}
 		at, goesOn := p.next[key]
 		if !goesOn {
 			at, goesOn = known[key]
 		}
-		parts[name][k.Partition] = kgo.NewOffset().AtStart()
+		from[p.run.place(key)] = beginning
 		if goesOn {
-			parts[name][k.Partition] = kgo.NewOffset().At(at)
+			from[p.run.place(key)] = at
 			next[key] = at
 		}
 	}
-	c, err := kgo.NewClient(p.options(kgo.ConsumePartitions(parts), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(pollWithin),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxPartitionBytes(256<<10))...)
+	c, err := p.library.consumer(consumerOptions{seeds: p.run.opt.Seeds, id: p.name(), from: from})
 	if err != nil {
 		return err
 	}
@@ -167,50 +123,39 @@ func (p *process) poll(ctx context.Context) (history.Mop, error) {
 	if p.reader == nil {
 		return mop, nil
 	}
-	fetches := p.reader.PollRecords(ctx, pollMost)
 	var bad error
-	fetches.EachRecord(func(r *kgo.Record) {
-		key, ok := p.run.keyOf[place{r.Topic, r.Partition}]
-		value, err := strconv.ParseInt(string(r.Value), 10, 64)
+	err := p.reader.poll(ctx, pollMost, func(from place, offset int64, text []byte) {
+		key, ok := p.run.keyOf[from]
+		value, err := strconv.ParseInt(string(text), 10, 64)
 		if !ok || err != nil || value < 1 {
-			bad = errors.Join(bad, fmt.Errorf("%s/%d has %.40q at offset %d, which nobody here has sent", r.Topic, r.Partition, r.Value, r.Offset))
+			bad = errors.Join(bad, fmt.Errorf("%s/%d has %.40q at offset %d, which nobody here has sent", from.topic, from.partition, text, offset))
 			return
 		}
-		mop.Poll = append(mop.Poll, history.Seen{Key: key, Value: value, Offset: r.Offset})
-		p.next[key] = r.Offset + 1
-		p.run.seen(key, r.Offset)
+		mop.Poll = append(mop.Poll, history.Seen{Key: key, Value: value, Offset: offset})
+		p.next[key] = offset + 1
+		p.run.seen(key, offset)
 	})
 	if bad != nil {
 		return mop, bad
 	}
-	for _, e := range fetches.Errors() {
-		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-			return mop, fmt.Errorf("%s/%d: %w", e.Topic, e.Partition, e.Err)
-		}
-	}
-	return mop, nil
+	return mop, err
 }
 
 // atEnds says that this client has read every key to the end that the cluster tells, whatever was told of it before.
 func (p *process) atEnds(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	var topics []string
-	for _, t := range p.run.opt.Header.Topics {
-		topics = append(topics, t.Name)
-	}
-	ends, err := kadm.NewClient(p.reader).ListEndOffsets(ctx, topics...)
-	if err != nil {
-		return false
-	}
+	var all []place
 	for key := range p.run.keys {
-		k := p.run.opt.Header.Keys[key]
-		end, ok := ends.Lookup(p.run.opt.Header.Topics[k.Topic].Name, k.Partition)
-		if !ok || end.Err != nil || p.next[key] < end.Offset {
-			return false
-		}
+		all = append(all, p.run.place(key))
 	}
-	return true
+	read := 0
+	p.reader.ends(ctx, all, func(at place, high int64, _ int32) {
+		if p.next[p.run.keyOf[at]] >= high {
+			read++
+		}
+	})
+	return read == len(all)
 }
 
 // watermarks asks for the ends of one topic's partitions.
@@ -220,14 +165,14 @@ func (p *process) watermarks(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	topics := p.run.opt.Header.Topics
-	ends, err := kadm.NewClient(p.reader).ListEndOffsets(ctx, topics[p.rng.IntN(len(topics))].Name)
-	if err != nil {
-		return // nobody is asked again: what one was told counts
-	}
-	ends.Each(func(o kadm.ListedOffset) {
-		if key, ok := p.run.keyOf[place{o.Topic, o.Partition}]; ok && o.Err == nil {
-			p.run.opt.Sink.Watermark(history.Watermark{Process: p.id, Key: key, High: o.Offset, Epoch: o.LeaderEpoch, At: p.run.now()})
+	topic := p.rng.IntN(len(p.run.opt.Header.Topics))
+	var of []place
+	for key, k := range p.run.opt.Header.Keys {
+		if k.Topic == topic {
+			of = append(of, p.run.place(key))
 		}
+	}
+	p.reader.ends(ctx, of, func(at place, high int64, epoch int32) {
+		p.run.opt.Sink.Watermark(history.Watermark{Process: p.id, Key: p.run.keyOf[at], High: high, Epoch: epoch, At: p.run.now()})
 	})
 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"cordwood/integration/history"
 )
 
@@ -29,7 +27,7 @@ type RunOptions struct {
 	Rate      float64 // operations a second of all together; 0: as many as they can
 	Crash     time.Duration
 	Sink      Sink
-	Client    []kgo.Opt // more options of every client
+	Client    string // library: Franz, Librdkafka or Both; empty: Franz
 }
 
 // Run is a workload in the manner of Jepsen's Kafka tests: clients that send, poll, do both in groups, change what they read
@@ -41,6 +39,8 @@ type Run struct {
 	keys  []keyState
 	took  atomic.Int64 // operations
 	acks  atomic.Int64 // records that were acknowledged
+
+	libraries []library // in turns, by slot
 }
 
 type place struct {
@@ -60,7 +60,11 @@ func NewRun(opt RunOptions) (*Run, error) {
 	if opt.Processes < 1 || len(opt.Header.Keys) == 0 {
 		return nil, errors.New("a workload needs a client and a key")
 	}
-	r := &Run{opt: opt, keyOf: map[place]int{}, keys: make([]keyState, len(opt.Header.Keys))}
+	libraries, err := librariesOf(opt.Client)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{opt: opt, libraries: libraries, keyOf: map[place]int{}, keys: make([]keyState, len(opt.Header.Keys))}
 	for i, k := range opt.Header.Keys {
 		r.keyOf[place{opt.Header.Topics[k.Topic].Name, k.Partition}] = i
 		r.keys[i].reached.Store(-1)
@@ -181,6 +185,9 @@ func (p *process) done(op *history.Op) {
 		if m.Send != nil && op.Type == history.OK {
 			p.run.acks.Add(1)
 		}
+	}
+	if name := p.library.name(); name != Franz {
+		op.Client = name
 	}
 	p.run.opt.Sink.Op(*op)
 }

@@ -1,0 +1,114 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The libraries by name. Both alternates between them.
+const (
+	Franz      = "franz"
+	Librdkafka = "librdkafka"
+	Both       = "both"
+)
+
+var (
+	// ErrNotLinked says that this binary was built without a library.
+	ErrNotLinked = errors.New("this binary has no librdkafka: build it with -tags librdkafka and CGO_ENABLED=1")
+	// ErrNoLibrary says that there is no library of a name.
+	ErrNoLibrary = errors.New("known are " + Franz + ", " + Librdkafka + " and " + Both)
+)
+
+// CheckClient says whether clients of a library can be had: nil, ErrNotLinked or ErrNoLibrary.
+func CheckClient(name string) error {
+	_, err := librariesOf(name)
+	return err
+}
+
+// librariesOf gives the libraries of a name; empty is franz-go's.
+func librariesOf(name string) ([]library, error) {
+	switch {
+	case name == Franz || name == "":
+		return []library{franz{}}, nil
+	case name != Librdkafka && name != Both:
+		return nil, ErrNoLibrary
+	case linked == nil:
+		return nil, ErrNotLinked
+	case name == Librdkafka:
+		return []library{linked}, nil
+	}
+	return []library{franz{}, linked}, nil
+}
+
+// library makes clients of one Kafka library. It is safe for concurrent use; what it makes is for one goroutine.
+type library interface {
+	name() string
+	producer(producerOptions) (producer, error)
+	consumer(consumerOptions) (consumer, error)
+}
+
+// producerOptions say how a producer writes.
+type producerOptions struct {
+	seeds []string
+	id    string // of the client
+	acks  string // 0, 1 or all
+	once  bool   // without idempotence, and without trying again; else with both, which needs acks all
+}
+
+// producer writes one record after another.
+type producer interface {
+	// send writes a record and waits for its end, sendWithin or somewhat longer.
+	send(ctx context.Context, to place, value []byte) delivery
+	close()
+}
+
+// delivery is what became of a record.
+type delivery struct {
+	offset  int64 // where it is; -1: not told, or err
+	again   bool  // a producer without idempotence wrote it more than once, or nobody knows that it did not
+	refused bool  // with err: it certainly is in no log and never will be. Without, it may be.
+	err     error
+}
+
+// consumerOptions say what a consumer reads.
+type consumerOptions struct {
+	seeds []string
+	id    string
+	from  map[place]int64 // next offset of each partition; beginning for the start of its log
+}
+
+// beginning is the start of a log.
+const beginning = -1
+
+// consumer reads what is committed, in the order of each partition.
+type consumer interface {
+	// poll waits until ctx ends for records, and gives at most so many. Trouble that passes by itself is no error.
+	poll(ctx context.Context, most int, each func(place, int64, []byte)) error
+	// ends asks for high watermarks. What cannot be told in time is left out.
+	ends(ctx context.Context, of []place, each func(at place, high int64, epoch int32))
+	close()
+}
+
+// Bounds that all libraries keep.
+const (
+	sendWithin    = 20 * time.Second       // of one record, with all its repeats
+	requestWithin = 5 * time.Second        // of one request to write
+	pollWithin    = 100 * time.Millisecond // of one poll
+	pollMost      = 200                    // records of one poll
+	askWithin     = 2 * time.Second        // of a watermark
+	dialWithin    = time.Second
+	retryAfter    = 20 * time.Millisecond
+	metadataAge   = 50 * time.Millisecond // the least; of one that was asked for
+	partitionMost = 256 << 10             // bytes of one partition in an answer
+)
+
+// acksKnown are those that producers can ask for.
+func acksKnown(acks string) error {
+	if !slices.Contains([]string{"all", "0", "1"}, acks) {
+		return fmt.Errorf("the workload has no clients that send with acks=%s", acks)
+	}
+	return nil
+}
