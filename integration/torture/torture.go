@@ -162,6 +162,9 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err := r.opt.Place.Settled(limited); err != nil {
 		return fmt.Errorf("the new topics: %w", err)
 	}
+	if h.Transactions, err = workload.TryTransaction(limited, r.opt.Place.Bootstrap(), &h); err != nil {
+		return err
+	}
 	h.Began = time.Now()
 	if r.rec, err = newRecorder(h, r.opt.History); err != nil {
 		return err

@@ -56,14 +56,30 @@ type producerOptions struct {
 	id    string // of the client
 	acks  string // 0, 1 or all
 	once  bool   // without idempotence, and without trying again; else with both, which needs acks all
+
+	transactional string // id, of a producer that sends in transactions only; it needs acks all, and excludes once
 }
 
 // producer writes one record after another.
 type producer interface {
 	// send writes a record and waits for its end, sendWithin or somewhat longer.
 	send(ctx context.Context, to place, value []byte) delivery
+	// begin begins a transaction, and end ends it. They are for producers with a transactional id.
+	begin(ctx context.Context) error
+	end(ctx context.Context, commit bool) (outcome, error)
 	close()
 }
+
+// outcome is what became of a transaction.
+type outcome int
+
+// The outcomes. A transaction whose commit was never asked for counts as aborted, also where its abort failed: nobody can
+// commit it any more, and the cluster aborts it in time.
+const (
+	unknown outcome = iota
+	committed
+	aborted
+)
 
 // delivery is what became of a record.
 type delivery struct {
@@ -86,10 +102,18 @@ const beginning = -1
 // consumer reads what is committed, in the order of each partition.
 type consumer interface {
 	// poll waits until ctx ends for records, and gives at most so many. Trouble that passes by itself is no error.
-	poll(ctx context.Context, most int, each func(place, int64, []byte)) error
+	poll(ctx context.Context, most int, each func(read)) error
 	// ends asks for high watermarks. What cannot be told in time is left out.
 	ends(ctx context.Context, of []place, each func(at place, high int64, epoch int32))
 	close()
+}
+
+// read is what a consumer came to.
+type read struct {
+	from   place
+	offset int64
+	value  []byte
+	passed bool // no record: a control record, or the last before the end of what is committed, which may be hidden
 }
 
 // Bounds that all libraries keep.
@@ -98,6 +122,8 @@ const (
 	requestWithin = 5 * time.Second        // of one request to write
 	pollWithin    = 100 * time.Millisecond // of one poll
 	pollMost      = 200                    // records of one poll
+	endWithin     = 20 * time.Second       // of the begin or the end of a transaction
+	abortAfter    = 10 * time.Second       // the cluster aborts a transaction that its client left open
 	askWithin     = 2 * time.Second        // of a watermark
 	dialWithin    = time.Second
 	retryAfter    = 20 * time.Millisecond

@@ -40,6 +40,9 @@ func (f franz) producer(o producerOptions) (producer, error) {
 		p.once = &writes{}
 		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.RecordRetries(0), kgo.MaxProduceRequestsInflightPerBroker(1), kgo.WithHooks(p.once))
 	}
+	if o.transactional != "" {
+		opts = append(opts, kgo.TransactionalID(o.transactional), kgo.TransactionTimeout(abortAfter))
+	}
 	var err error
 	p.client, err = kgo.NewClient(f.options(o.seeds, o.id, opts...)...)
 	if err != nil {
@@ -59,6 +62,34 @@ func (p *franzProducer) send(ctx context.Context, to place, value []byte) delive
 	}
 	d.refused = p.once != nil && !d.again && refusedBefore(d.err)
 	return d
+}
+
+func (p *franzProducer) begin(context.Context) error { return p.client.BeginTransaction() }
+
+// end implements producer. franz-go says of a commit that it did not ask for it; of any other trouble the end is not known.
+func (p *franzProducer) end(ctx context.Context, commit bool) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	if !commit {
+		return aborted, p.client.EndTransaction(ctx, kgo.TryAbort)
+	}
+	err := p.client.EndTransaction(ctx, kgo.TryCommit)
+	o := committedBy(err)
+	if o == aborted {
+		err = errors.Join(err, p.client.EndTransaction(ctx, kgo.TryAbort))
+	}
+	return o, err
+}
+
+// committedBy says what a commit's error means.
+func committedBy(err error) outcome {
+	switch {
+	case err == nil:
+		return committed
+	case errors.Is(err, kerr.OperationNotAttempted):
+		return aborted
+	}
+	return unknown
 }
 
 func (p *franzProducer) close() { p.client.Close() }
@@ -88,16 +119,18 @@ func (f franz) consumer(o consumerOptions) (consumer, error) {
 		}
 	}
 	c, err := kgo.NewClient(f.options(o.seeds, o.id, kgo.ConsumePartitions(parts), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(pollWithin),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxPartitionBytes(partitionMost))...)
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxPartitionBytes(partitionMost), kgo.KeepControlRecords())...)
 	if err != nil {
 		return nil, err
 	}
 	return &franzConsumer{c}, nil
 }
 
-func (c *franzConsumer) poll(ctx context.Context, most int, each func(place, int64, []byte)) error {
+func (c *franzConsumer) poll(ctx context.Context, most int, each func(read)) error {
 	fetches := c.client.PollRecords(ctx, most)
-	fetches.EachRecord(func(r *kgo.Record) { each(place{r.Topic, r.Partition}, r.Offset, r.Value) })
+	fetches.EachRecord(func(r *kgo.Record) {
+		each(read{place{r.Topic, r.Partition}, r.Offset, r.Value, r.Attrs.IsControl()})
+	})
 	for _, e := range fetches.Errors() {
 		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
 			return fmt.Errorf("%s/%d: %w", e.Topic, e.Partition, e.Err)

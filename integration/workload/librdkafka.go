@@ -42,6 +42,7 @@ type rdkafkaProducer struct {
 	client *kafka.Producer
 	acks   string
 	once   bool
+	ready  bool          // for transactions, where it has an id for them
 	read   chan struct{} // closed when nobody reads events any more
 }
 
@@ -55,6 +56,9 @@ func (r rdkafka) producer(o producerOptions) (producer, error) {
 	}
 	if o.once {
 		set["message.send.max.retries"], set["max.in.flight.requests.per.connection"] = 0, 1
+	}
+	if o.transactional != "" {
+		set["transactional.id"], set["transaction.timeout.ms"], set["message.timeout.ms"] = o.transactional, millis(abortAfter), millis(abortAfter)
 	}
 	c, err := kafka.NewProducer(r.settings(o.seeds, o.id, set))
 	if err != nil {
@@ -100,6 +104,40 @@ func (p *rdkafkaProducer) send(ctx context.Context, to place, value []byte) deli
 	return d
 }
 
+func (p *rdkafkaProducer) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	if !p.ready {
+		if err := p.client.InitTransactions(ctx); err != nil {
+			return err
+		}
+		p.ready = true
+	}
+	return p.client.BeginTransaction()
+}
+
+// end implements producer. librdkafka says of a commit that the transaction must be aborted instead; only when it was aborted
+// then is that certain.
+func (p *rdkafkaProducer) end(ctx context.Context, commit bool) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	if !commit {
+		return aborted, p.client.AbortTransaction(ctx)
+	}
+	err := p.client.CommitTransaction(ctx)
+	if err == nil {
+		return committed, nil
+	}
+	var e kafka.Error
+	if !errors.As(err, &e) || !e.TxnRequiresAbort() {
+		return unknown, err
+	}
+	if failed := p.client.AbortTransaction(ctx); failed != nil {
+		return unknown, errors.Join(err, failed)
+	}
+	return aborted, err
+}
+
 func (p *rdkafkaProducer) close() {
 	p.client.Close()
 	<-p.read
@@ -109,7 +147,7 @@ type rdkafkaConsumer struct{ client *kafka.Consumer }
 
 func (r rdkafka) consumer(o consumerOptions) (consumer, error) {
 	c, err := kafka.NewConsumer(r.settings(o.seeds, o.id, kafka.ConfigMap{
-		"group.id": o.id, "enable.auto.commit": false, "auto.offset.reset": "earliest", "isolation.level": "read_committed", // no group: partitions are assigned
+		"group.id": o.id, "enable.auto.commit": false, "auto.offset.reset": "earliest", "isolation.level": "read_committed", "enable.partition.eof": true, // no group: partitions are assigned
 		"fetch.wait.max.ms": millis(pollWithin), "max.partition.fetch.bytes": partitionMost, "fetch.error.backoff.ms": millis(retryAfter),
 	}))
 	if err != nil {
@@ -131,7 +169,7 @@ func (r rdkafka) consumer(o consumerOptions) (consumer, error) {
 
 // poll implements consumer. What librdkafka says of itself, such as that a node is down, it gets over by itself unless it is
 // fatal; what it says of a partition in the place of a record, it does not.
-func (c *rdkafkaConsumer) poll(ctx context.Context, most int, each func(place, int64, []byte)) error {
+func (c *rdkafkaConsumer) poll(ctx context.Context, most int, each func(read)) error {
 	until, ok := ctx.Deadline()
 	if !ok {
 		until = time.Now().Add(pollWithin)
@@ -149,8 +187,10 @@ func (c *rdkafkaConsumer) poll(ctx context.Context, most int, each func(place, i
 			if err := e.TopicPartition.Error; err != nil {
 				return fmt.Errorf("%s/%d: %w", at.topic, at.partition, err)
 			}
-			each(at, int64(e.TopicPartition.Offset), e.Value)
+			each(read{from: at, offset: int64(e.TopicPartition.Offset), value: e.Value})
 			n++
+		case kafka.PartitionEOF:
+			each(read{from: place{*e.Topic, e.Partition}, offset: int64(e.Offset) - 1, passed: true})
 		case kafka.Error:
 			if e.IsFatal() {
 				return e

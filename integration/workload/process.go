@@ -23,7 +23,9 @@ type process struct {
 	begun   time.Time
 	sender  map[string]producer // by acks
 	reader  consumer
-	keys    []int // that it reads
+	txns    producer // of transactions; nil: none was begun
+	open    producer // txns, while a transaction is open
+	keys    []int    // that it reads
 	next    map[int]int64
 }
 
@@ -39,6 +41,9 @@ func (r *Run) libraryOf(slot int) library { return r.libraries[slot/2%len(r.libr
 func (p *process) close() {
 	for _, c := range p.sender {
 		c.close()
+	}
+	if p.txns != nil {
+		p.txns.close()
 	}
 	if p.reader != nil {
 		p.reader.close()
@@ -69,15 +74,18 @@ func (p *process) to(topic history.Topic) (producer, error) {
 func (p *process) send(ctx context.Context, op *history.Op, key int) (history.Mop, history.Type, error) {
 	sent := &history.Sent{Key: key, Value: p.run.value(key), Offset: -1}
 	mop := history.Mop{Send: sent}
-	c, err := p.to(p.run.opt.Header.Topics[p.run.opt.Header.Keys[key].Topic])
-	if err != nil {
-		return mop, history.Fail, err
+	c := p.open
+	if c == nil {
+		var err error
+		if c, err = p.to(p.run.opt.Header.Topics[p.run.opt.Header.Keys[key].Topic]); err != nil {
+			return mop, history.Fail, err
+		}
 	}
 	d := c.send(ctx, p.run.place(key), strconv.AppendInt(nil, sent.Value, 10))
 	op.Repeats = op.Repeats || d.again
 	switch {
 	case d.err == nil:
-		if sent.Offset = d.offset; d.offset >= 0 {
+		if sent.Offset = d.offset; d.offset >= 0 && p.open == nil {
 			p.run.reached(key, d.offset)
 		}
 		return mop, history.OK, nil
@@ -124,16 +132,20 @@ func (p *process) poll(ctx context.Context) (history.Mop, error) {
 		return mop, nil
 	}
 	var bad error
-	err := p.reader.poll(ctx, pollMost, func(from place, offset int64, text []byte) {
-		key, ok := p.run.keyOf[from]
-		value, err := strconv.ParseInt(string(text), 10, 64)
-		if !ok || err != nil || value < 1 {
-			bad = errors.Join(bad, fmt.Errorf("%s/%d has %.40q at offset %d, which nobody here has sent", from.topic, from.partition, text, offset))
+	err := p.reader.poll(ctx, pollMost, func(r read) {
+		key, ok := p.run.keyOf[r.from]
+		if ok && r.passed {
+			p.next[key] = max(p.next[key], r.offset+1)
 			return
 		}
-		mop.Poll = append(mop.Poll, history.Seen{Key: key, Value: value, Offset: offset})
-		p.next[key] = offset + 1
-		p.run.seen(key, offset)
+		value, err := strconv.ParseInt(string(r.value), 10, 64)
+		if !ok || err != nil || value < 1 {
+			bad = errors.Join(bad, fmt.Errorf("%s/%d has %.40q at offset %d, which nobody here has sent", r.from.topic, r.from.partition, r.value, r.offset))
+			return
+		}
+		mop.Poll = append(mop.Poll, history.Seen{Key: key, Value: value, Offset: r.offset})
+		p.next[key] = r.offset + 1
+		p.run.seen(key, r.offset)
 	})
 	if bad != nil {
 		return mop, bad

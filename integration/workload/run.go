@@ -41,6 +41,7 @@ type Run struct {
 	acks  atomic.Int64 // records that were acknowledged
 
 	libraries []library // in turns, by slot
+	awaited   []int     // keys whose producers wait for the commit
 }
 
 type place struct {
@@ -67,8 +68,14 @@ func NewRun(opt RunOptions) (*Run, error) {
 	r := &Run{opt: opt, libraries: libraries, keyOf: map[place]int{}, keys: make([]keyState, len(opt.Header.Keys))}
 	for i, k := range opt.Header.Keys {
 		r.keyOf[place{opt.Header.Topics[k.Topic].Name, k.Partition}] = i
+		if opt.Header.Topics[k.Topic].Acks == "all" {
+			r.awaited = append(r.awaited, i)
+		}
 		r.keys[i].reached.Store(-1)
 		r.keys[i].seen.Store(-1)
+	}
+	if opt.Header.Transactions && len(r.awaited) == 0 {
+		return nil, errors.New("transactions need a topic whose producers send with acks=all")
 	}
 	return r, nil
 }
@@ -166,7 +173,11 @@ func (p *process) do(ctx context.Context) history.Op {
 		p.reassign(&op)
 	case d < 40:
 		op.F = history.Txn
-		p.group(ctx, &op)
+		if r.opt.Header.Transactions {
+			p.transaction(ctx, &op)
+		} else {
+			p.group(ctx, &op)
+		}
 	case d < 150:
 		op.F = history.Send
 		p.sends(ctx, &op, rng.IntN(len(r.keys)))
