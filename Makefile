@@ -139,6 +139,10 @@ torture: build ## break a cluster under load and check what its clients saw (TOR
 torture-long: build ## the same for an hour
 	bin/cordwood torture --duration 1h --html torture.html $(TORTURE)
 
+.PHONY: torture-zombie
+torture-zombie: build ## a leader that is cut off makes no client forget its position
+	go test -tags "hashicorpmetrics integration" ./integration/torture -run TestALeaderThatIsCutOff -count 1 -v -timeout 5m -binary "$(CURDIR)/bin/cordwood"
+
 .PHONY: torture-allowed
 torture-allowed: build ## what acks=1 loses is allowed, the same of acks=all is not
 	go test -tags "hashicorpmetrics integration" ./integration/torture -run TestAcksOneMayLose -count 1 -v -timeout 20m -binary "$(CURDIR)/bin/cordwood"

@@ -66,7 +66,9 @@ type session struct {
 	offline  atomic.Bool // the only log directory is gone
 
 	begun time.Time
-	heard atomic.Int64 // when the controller last answered a heartbeat: nanoseconds since begun
+	heard atomic.Int64  // when the controller last answered a heartbeat: nanoseconds since begun
+	sent  atomic.Int64  // when the last heartbeat that was answered had been sent, likewise; 0: none was
+	known atomic.Uint64 // the index that its answer named
 
 	wanted  []record.PartitionID // partitions that the controller asked about; of run
 	kick    chan struct{}        // holds one token: send a heartbeat now
@@ -133,6 +135,14 @@ func (s *session) registerOnce(ctx context.Context) (int64, error) {
 	default:
 		return 0, fmt.Errorf("registration refused: %w", err)
 	}
+}
+
+// sure says that no controller can have fenced this process yet, and that all is replayed here that the controller had
+// decided when it last answered. A session counts from when the last answered heartbeat was sent, or from as much earlier as a
+// controller may have been deposed without knowing it: timeout is the session's less raft's lease.
+func (s *session) sure(timeout time.Duration) bool {
+	sent := s.sent.Load()
+	return sent > 0 && time.Since(s.begun)-time.Duration(sent) < timeout && s.index.Load() >= s.known.Load() && !s.fenced.Load()
 }
 
 // wake sends a heartbeat soon.
@@ -207,6 +217,7 @@ func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err
 	req.WantFence = !s.ready.Load() || s.offline.Load()
 	req.WantShutdown = s.draining.Load()
 	req.UnknownTags.Set(metadata.TagHeartbeat, extra.Encode())
+	sent := time.Since(s.begun)
 	limited, cancel := context.WithTimeout(ctx, heartbeatLimit)
 	resp, err := s.up.heartbeat(limited, req)
 	cancel()
@@ -220,6 +231,7 @@ func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err
 		return 0, err
 	}
 	s.heard.Store(int64(time.Since(s.begun)))
+	s.sent.Store(int64(sent))
 	if was := s.fenced.Swap(resp.IsFenced); was != resp.IsFenced {
 		s.log.Info("fencing changed", "before", was, "after", resp.IsFenced)
 	}
@@ -245,6 +257,7 @@ func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse, r replicas) (next
 			return
 		}
 		s.wanted = a.WantReports
+		s.known.Store(a.Index)
 		r.HandOver(a.Handovers)
 	})
 	switch {

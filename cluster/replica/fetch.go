@@ -101,10 +101,11 @@ func (p *Partition) read(q *partition.FetchPartition, committed bool, left int64
 		p.mu.Unlock()
 		return 0, true
 	}
+	// All of one moment, in which this node leads: a follower's log may be cut below what it said as a leader.
 	hw, epoch := leader.HighWatermark(), leader.Epoch()
+	start, end, stable := p.log.StartOffset(), p.log.EndOffset(), min(p.log.LastStableOffset(), hw)
 	p.mu.Unlock()
 
-	start, end := p.log.StartOffset(), p.log.EndOffset()
 	if q.LastFetchedEpoch >= 0 {
 		at := epochEnd(p.log, q.LastFetchedEpoch)
 		switch {
@@ -112,16 +113,22 @@ func (p *Partition) read(q *partition.FetchPartition, committed bool, left int64
 			refuseFetch(a, record.ErrOffsetOutOfRange)
 			return 0, true
 		case at.Epoch < q.LastFetchedEpoch || at.End < q.FetchOffset:
-			*a = partition.FetchAnswer{HighWatermark: hw, LastStableOffset: min(p.log.LastStableOffset(), hw), LogStartOffset: start,
+			*a = partition.FetchAnswer{HighWatermark: hw, LastStableOffset: stable, LogStartOffset: start,
 				LeaderEpoch: epoch, Leader: -1, Diverging: &at}
 			return 0, true
 		}
+	}
+	if q.FetchOffset > end && !p.node.sure() {
+		// Another node may lead and have more. A client that is told that its offset is out of range gives its position up.
+		refuseFetch(a, partition.ErrNotLeader)
+		p.hinted(a)
+		return 0, true
 	}
 	if q.FetchOffset < start || q.FetchOffset > end {
 		refuseFetch(a, record.ErrOffsetOutOfRange)
 		return 0, true
 	}
-	*a = partition.FetchAnswer{HighWatermark: hw, LastStableOffset: min(p.log.LastStableOffset(), hw), LogStartOffset: start, LeaderEpoch: epoch, Leader: -1}
+	*a = partition.FetchAnswer{HighWatermark: hw, LastStableOffset: stable, LogStartOffset: start, LeaderEpoch: epoch, Leader: -1}
 	bound := hw
 	if committed {
 		bound = a.LastStableOffset
@@ -135,13 +142,17 @@ func (p *Partition) read(q *partition.FetchPartition, committed bool, left int64
 	info, err := p.log.Read(q.FetchOffset, int32(max(0, min(int64(q.MaxBytes), left))), bound, first)
 	if err != nil {
 		p.readFailed(err)
-		refuseFetch(a, err)
-		return 0, true
 	}
-	if p.deposed(leader) { // what was read may be another leader's already
-		release(info.Spans)
+	if p.deposed(leader) { // what was read, or was not there, may be another leader's already
+		if err == nil {
+			release(info.Spans)
+		}
 		refuseFetch(a, partition.ErrNotLeader)
 		p.hinted(a)
+		return 0, true
+	}
+	if err != nil {
+		refuseFetch(a, err)
 		return 0, true
 	}
 	a.Spans = info.Spans

@@ -78,6 +78,7 @@ func (m *Manager) now() time.Time             { return m.opt.Now() }
 func (m *Manager) brokerEpoch() int64         { return m.be.Load() }
 func (m *Manager) image() *metadata.Image     { return m.img.Load() }
 func (m *Manager) brokers() partition.Brokers { return m.img.Load() }
+func (m *Manager) sure() bool                 { return m.opt.Sure() }
 
 // record is the record of a partition in the image acted on; nil if it is in none.
 func (m *Manager) record(id record.PartitionID) *metadata.Partition {

@@ -30,7 +30,7 @@ func (p *Partition) ListOffset(q partition.ListOffsetsQuery) partition.ListOffse
 	}
 	bound, known := v.hw, v.hw >= v.leso
 	if q.Committed {
-		bound = min(bound, p.log.LastStableOffset())
+		bound = v.stable
 	}
 	if q.Follower {
 		bound, known = v.end, true
@@ -78,9 +78,12 @@ func (p *Partition) ListOffset(q partition.ListOffsetsQuery) partition.ListOffse
 
 // offsetView is what questions for offsets need of the leader state.
 type offsetView struct {
-	err           error
-	epoch         int32
-	hw, leso, end int64
+	err    error
+	epoch  int32
+	hw     int64
+	stable int64 // the last stable offset, not above hw
+	leso   int64
+	end    int64
 }
 
 // offsetView checks the asked leader epoch, of which -1 is none and anything below is refused.
@@ -95,7 +98,8 @@ func (p *Partition) offsetView(epoch int32) (leader int32, v offsetView) {
 	if err != nil {
 		return leader, offsetView{err: err}
 	}
-	return leader, offsetView{epoch: l.Epoch(), hw: l.HighWatermark(), leso: l.StartOffset(), end: p.log.EndOffset()}
+	hw := l.HighWatermark()
+	return leader, offsetView{epoch: l.Epoch(), hw: hw, stable: min(p.log.LastStableOffset(), hw), leso: l.StartOffset(), end: p.log.EndOffset()}
 }
 
 // EpochEnd answers OffsetForLeaderEpoch.

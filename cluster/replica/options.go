@@ -54,6 +54,9 @@ type Options struct {
 	Workers       int           // 4: logs opened and created at the same time
 	// Delay is how long this node waits before it acts on a leader's answer, for tests of slow replicas; nil: not at all.
 	Delay func() time.Duration
+	// Sure says that this node's session lives for certain and that it knows what the controller knew when it last answered:
+	// nobody else can have been made leader of what it leads. Any goroutine may ask; nil: always.
+	Sure func() bool
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -68,6 +71,9 @@ func (o *Options) defaults() {
 	setDefault(&o.Workers, 4)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Sure == nil {
+		o.Sure = func() bool { return true }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

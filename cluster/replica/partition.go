@@ -20,6 +20,8 @@ import (
 type node interface {
 	now() time.Time
 	brokers() partition.Brokers
+	// sure says that nobody else can have been made leader of what this node leads.
+	sure() bool
 	// propose, certify, finish and ready queue for the controller.
 	propose(c *metadata.PartitionChange)
 	certify(c metadata.Certification)

@@ -37,7 +37,7 @@ var planted = []struct {
 	{"healthy", "all", nil},
 	{"ackEarly", "kill,isolate,primaries", lost},
 	{"countsSent", "isolate,primaries,halves", lost},
-	{"truncToHW", "kill,elect", lost},
+	{"truncToHW", "killall,kill,elect", lost},
 	{"offByOne", "kill,elect", []history.Kind{history.AckOffset}},
 	{"lostProducers", "kill,primaries", []history.Kind{history.Duplicate}},
 	{"noDedup", "kill,primaries,pause", []history.Kind{history.Duplicate}},
