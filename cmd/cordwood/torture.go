@@ -112,11 +112,8 @@ func newTortureCheck(a *app) *cobra.Command {
 			}
 			defer f.Close()
 			h, err := recorded.Read(f)
-			if errors.Is(err, recorded.ErrCut) || errors.Is(err, recorded.ErrNewer) {
-				return &failure{code: exitConfig, err: fmt.Errorf("%s: %w", args[0], err)}
-			}
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return &failure{code: exitConfig, err: fmt.Errorf("%s: %w", args[0], err)}
 			}
 			return a.tortured(torture.Judge(h), html)
 		}}

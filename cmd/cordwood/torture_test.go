@@ -92,10 +92,41 @@ func TestASavedHistoryIsCheckedAgain(t *testing.T) {
 	_, errs, code = check(cut)
 	require.Equal(t, exitConfig, code)
 	require.Contains(t, errs, cut)
-	newer := filepath.Join(t.TempDir(), "newer")
-	require.NoError(t, os.WriteFile(newer, bytes.Replace(whole, []byte(`"version":1`), []byte(`"version":99`), 1), 0o644))
-	_, errs, code = check(newer)
-	require.Equal(t, exitConfig, code, errs)
+}
+
+// TestWhatIsNoHistoryIsRefusedInOneSentence whatever it is.
+func TestWhatIsNoHistoryIsRefusedInOneSentence(t *testing.T) {
+	const head = `{"header":{"version":1,"topics":[],"keys":[]}}` + "\n"
+	garbage := make([]byte, 4096)
+	for i := range garbage {
+		garbage[i] = byte(i*i*7 + i>>3)
+	}
+	for _, c := range []struct{ name, text, says string }{
+		{"nothing", "", "line 1: the history is cut"},
+		{"zeros", strings.Repeat("\x00", 4096), "line 1: the history is cut"},
+		{"empty lines", "\n\n", "line 1: this is no history that cordwood torture has written"},
+		{"bytes", string(garbage), "line 1: this is no history that cordwood torture has written"},
+		{"another's JSON", "[1, 2]\n", "line 1: this is no history that cordwood torture has written"},
+		{"only a header", head, "line 2: the history is cut"},
+		{"half an operation", head + `{"op":{"p":1`, "line 2: the history is cut"},
+		{"an operation of another's", head + `{"op":{"p":"one"}}` + "\n", "line 2: json: cannot unmarshal"},
+		{"a line of nobody's", head + `{"frob":{}}` + "\n", "line 2: 0 kinds of line"},
+		{"a newer version", strings.Replace(head, ":1", ":99", 1), "line 1: the history was written by a newer version: its format is 99, this one knows up to 1"},
+		{"a newer version with other fields", `{"header":{"version":99,"topics":"two"}}` + "\n", "line 1: the history was written by a newer version"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "h")
+			require.NoError(t, os.WriteFile(name, []byte(c.text), 0o644))
+			var out, errs bytes.Buffer
+			require.Equal(t, exitConfig, run(t.Context(), []string{"torture", "check", name}, strings.NewReader(""), &out, &errs), errs.String())
+			require.Contains(t, errs.String(), name+": history "+c.says)
+			require.Equal(t, 1, strings.Count(errs.String(), "\n"), errs.String())
+			require.Empty(t, out.String())
+		})
+	}
+	var out, errs bytes.Buffer
+	require.Equal(t, exitConfig, run(t.Context(), []string{"torture", "check", t.TempDir()}, strings.NewReader(""), &out, &errs), "a directory")
+	require.Contains(t, errs.String(), "is a directory")
 }
 
 // TestTortureTellsHowToRepeatIt also with commands that hold quotes.

@@ -10,6 +10,8 @@ var (
 	ErrCut = errors.New("the history is cut: its end is missing")
 	// ErrNewer says that a newer version of Cordwood wrote the history.
 	ErrNewer = errors.New("the history was written by a newer version")
+	// ErrNoHistory says that the first line is of something else.
+	ErrNoHistory = errors.New("this is no history that cordwood torture has written")
 	// ErrLineTooLong says that a line has more than MaxLine bytes.
 	ErrLineTooLong = errors.New("line is too long")
 	// ErrClosed says that a Writer was closed.

@@ -12,7 +12,7 @@ import (
 )
 
 // Read reads a whole history and puts its operations into the order of their ends. It fails with ErrCut if the end is
-// missing, with ErrNewer for a version it does not know, and otherwise with the number of the line it cannot take.
+// missing, with ErrNewer for a version it does not know, with ErrNoHistory for what is something else, and otherwise with the number of the line it cannot take.
 func Read(in io.Reader) (*History, error) {
 	r := reader{in: bufio.NewReaderSize(in, 256<<10)}
 	for {
@@ -27,7 +27,7 @@ func Read(in io.Reader) (*History, error) {
 			if !whole {
 				return nil, r.at(ErrCut)
 			}
-			return nil, r.at(err)
+			return nil, r.at(r.notALine(b, err))
 		}
 		if l.kinds() != 1 {
 			return nil, r.at(fmt.Errorf("%d kinds of line in one, or a kind that is not known", l.kinds()))
@@ -39,6 +39,27 @@ func Read(in io.Reader) (*History, error) {
 			return nil, r.at(err)
 		}
 	}
+}
+
+// notALine says what is wrong with a line that is not as this version has them. The header of a newer one may have other
+// fields, or the same of another type, so that its version is looked at by itself.
+func (r *reader) notALine(b []byte, err error) error {
+	if r.line > 1 {
+		return err
+	}
+	var newer struct {
+		Header struct {
+			Version int `json:"version"`
+		} `json:"header"`
+	}
+	if json.Unmarshal(b, &newer) == nil && newer.Header.Version > Version {
+		return tooNew(newer.Header.Version)
+	}
+	return fmt.Errorf("%w: %w", ErrNoHistory, err)
+}
+
+func tooNew(version int) error {
+	return fmt.Errorf("%w: its format is %d, this one knows up to %d", ErrNewer, version, Version)
 }
 
 type reader struct {
@@ -87,7 +108,7 @@ func (r *reader) take(l *line) error {
 	switch {
 	case l.Header != nil:
 		if l.Header.Version > Version {
-			return fmt.Errorf("%w: its format is %d, this one knows up to %d", ErrNewer, l.Header.Version, Version)
+			return tooNew(l.Header.Version)
 		}
 		h.Header = *l.Header
 		return h.Header.valid()
