@@ -148,6 +148,27 @@ func TestACycleOverAWholeHistoryIsFoundInTime(t *testing.T) {
 	t.Error(said(Check(h)))
 }
 
+// TestTransactionsAreSpoiledAsAWholeToo and not only single sends.
+func TestTransactionsAreSpoiledAsAWholeToo(t *testing.T) {
+	several := map[Kind]int{}
+	for _, kind := range []Kind{AbortedRead, LostWrite} {
+		for seed := range uint64(40) {
+			h := Generate(Shape{Seed: 2 * seed, Transactions: true, Ops: 150})
+			if err := Plant(kind, h, rand.New(rand.NewPCG(seed, 1))); err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range Check(h).Anomalies {
+				if writer := h.Ops[a.Examples[0].Ops[0]]; a.Kind == kind && writer.F == Txn && writer.Type != OK {
+					several[kind]++
+				}
+			}
+		}
+	}
+	if several[AbortedRead] < 5 || several[LostWrite] < 5 {
+		t.Errorf("transactions that were spoiled: %v", several)
+	}
+}
+
 func TestPlantsOfOneRecordBringNoOthers(t *testing.T) {
 	alone := []Kind{
 		G1c, G1cProcess, G1cRealtime, PrecommittedRead, WatermarkBack, EpochBack, CopiesDiffer, SentTwice, IntNonmonotonicSend,

@@ -3,6 +3,9 @@ package history
 // Anomalies of records and copies.
 
 func (p *planter) lostWrite() bool {
+	if p.h.Header.Transactions && p.rng.IntN(2) == 0 {
+		return p.tornTransaction()
+	}
 	read := map[int]int64{}
 	p.draw(func(s spot) bool {
 		if s.op.Type == OK {
@@ -15,6 +18,16 @@ func (p *planter) lostWrite() bool {
 		p.hide(s.Key, s.Value)
 	}
 	return ok
+}
+
+// tornTransaction has a reader given the second of two records of a transaction, which proves it, but nobody the first.
+func (p *planter) tornTransaction() bool {
+	t := p.tail()
+	r := t.records(2)
+	t.do(0, 0, 10, sendOf(r[0]), sendOf(r[1]))
+	p.h.Ops[len(p.h.Ops)-1].Type = Info
+	t.do(1, 11, 20, pollOf(r[1]))
+	return true
 }
 
 func (p *planter) unseen() bool {
@@ -123,11 +136,17 @@ func (p *planter) phantom() bool {
 }
 
 func (p *planter) abortedRead() bool {
-	s, ok := p.drawSent(func(s sent) bool { return s.op.F == Send })
-	if ok {
-		s.op.Type, s.Offset = Fail, -1
+	s, ok := p.drawSent(func(s sent) bool { return s.op.F == Send || p.h.Header.Transactions })
+	if !ok {
+		return false
 	}
-	return ok
+	s.op.Type = Fail
+	for _, mop := range s.op.Mops {
+		if mop.Send != nil {
+			mop.Send.Offset = -1
+		}
+	}
+	return true
 }
 
 func (p *planter) precommittedRead() bool {
