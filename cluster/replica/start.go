@@ -59,6 +59,7 @@ func (m *Manager) openAll(ctx context.Context, image *metadata.Image, reg Regist
 	if err != nil {
 		return err
 	}
+	class = sinceOpened(class, m.opt.Dir.Session())
 	m.acting.Lock()
 	defer m.acting.Unlock()
 	missing := make(map[record.PartitionID]bool, len(found.MissingHosted))
@@ -285,6 +286,16 @@ func (p *Partition) repaired() {
 	p.mu.Lock()
 	p.failed = nil
 	p.mu.Unlock()
+}
+
+// sinceOpened is the class that the logs are opened by. The controller tells what was lost since the registration before; one
+// that was killed before it opened anything leaves its loss to be answered for by the next, which must not believe claims
+// that were made before it.
+func sinceOpened(class logstore.RestartClass, s logstore.Session) logstore.RestartClass {
+	if n := len(s.Earlier); class == logstore.ProcessCrash && n > 0 && !s.Earlier[n-1].SameBoot {
+		return logstore.LossyPower
+	}
+	return class
 }
 
 // classOf is the log's name for a restart class.

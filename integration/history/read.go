@@ -12,7 +12,8 @@ import (
 )
 
 // Read reads a whole history and puts its operations into the order of their ends. It fails with ErrCut if the end is
-// missing, with ErrNewer for a version it does not know, with ErrNoHistory for what is something else, and otherwise with the number of the line it cannot take.
+// missing, with ErrNewer for a version it does not know, with ErrNoHistory for what is something else, and otherwise with the
+// number of the line it cannot take.
 func Read(in io.Reader) (*History, error) {
 	r := reader{in: bufio.NewReaderSize(in, 256<<10)}
 	for {

@@ -162,6 +162,7 @@ var corpus = []struct {
 	{"disks", 6320666518267827687, "a damaged log that rotted on between its inspection and its repair was never opened again"},
 	{"disks", 1935261043352795455, "a rotten offset in a header made a truncation take a committed record"},
 	{"log start", 144856005017965, "a log cut to its start kept a batch below it, and took no batch that begins there"},
+	{"storms", 246745133680069, "a process that was killed before it opened its logs took the loss of power before it along"},
 	{"disks", 7039096645142956274, "a directory that failed in a repair that was tried again stopped nobody"},
 }
 
