@@ -1,44 +1,110 @@
 package logstore
 
 import (
+	"bytes"
+	"context"
 	"testing"
 
 	"cordwood/logstore/vfs"
 )
 
-// TestAClaimOfTheHighWatermarkDiesWithTheBytesItWasMadeOf: a cut that was not made durable and what was written after it
-// go with the power; what was there before stands again, and the claim was not made of it. Held against the leader's log
-// it would put the replica into quarantine.
-func TestAClaimOfTheHighWatermarkDiesWithTheBytesItWasMadeOf(t *testing.T) {
+// TestLog_WhatACutTookNeverStandsAgain, whichever part of what was written since the cut the power takes: the log is always
+// one that was written. A memory topic's log is nowhere synced for its records. The process may end at any call of a cut.
+func TestLog_WhatACutTookNeverStandsAgain(t *testing.T) {
+	for name, cut := range map[string]struct {
+		to   int64
+		read bool // somebody holds the bytes
+	}{
+		"inside the active segment": {to: 18},
+		"inside a sealed segment":   {to: 6},
+		"at a segment's first":      {to: 10},
+		"to the start":              {to: 0},
+		"under a reader":            {to: 6, read: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := cutStory(t, cut.to, cut.read, -1, 0)
+			if calls < 4 {
+				t.Fatalf("%d calls", calls)
+			}
+			for seed := range uint64(40) {
+				for killed := -1; killed < calls; killed++ {
+					cutStory(t, cut.to, cut.read, killed, seed)
+				}
+			}
+		})
+	}
+}
+
+// cutStory cuts a log to an offset, writes other records in a newer epoch, takes the power and checks what is left. The
+// process ends at the cut's call of number killed, from 0, with its memory kept. It returns the calls that the cut made.
+func cutStory(t *testing.T, to int64, read bool, killed int, seed uint64) (calls int) {
+	t.Helper()
 	d := newTestDir(t)
-	l := d.create(0, testConfig())
-	appendN(t, l, 0, 5)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fault := vfs.NewFault(d.mem, vfs.FaultOptions{})
+	d.fs = fault
+	d.open()
+	cfg := testConfig()
+	l := d.create(0, cfg)
+	appendN(t, l, 1, 12)
+	old := readAll(t, l, 0, l.EndOffset(), 1<<20)
 	if _, err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Truncate(2); err != nil {
+	if read {
+		info, err := l.Read(0, 1<<20, l.EndOffset(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			for _, s := range info.Spans {
+				s.Release()
+			}
+		}()
+	}
+	before := fault.Calls(vfs.OpChange)
+	if killed >= 0 {
+		if err := fault.SetRules(vfs.Rule{Op: vfs.OpChange, Skip: killed, Error: "EIO"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := l.Truncate(to)
+	calls = int(fault.Calls(vfs.OpChange) - before)
+	if killed < 0 && err != nil || killed >= 0 && err == nil {
+		t.Fatalf("killed at call %d: %v", killed, err)
+	}
+	d.fs = nil
+	if killed >= 0 {
+		l = d.reopen(vfs.CrashKeep, seed, ProcessCrash, cfg)[0]
+		if err := l.Truncate(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendN(t, l, 2, 9)
+	written := readAll(t, l, 0, l.EndOffset(), 1<<20)
+	if len(written) <= int(to/2)*len(old)/12 {
+		t.Fatal("nothing was written")
+	}
+	d.mem = d.mem.Crash(vfs.CrashTear, seed)
+	d.open()
+	in, err := d.Inspect(context.Background(), 1, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	appendN(t, l, 1, 4)
-	l.SetHighWatermark(8)
-	if err := d.Checkpoint(); err != nil {
+	// Damaged where a segment lost its end that others follow: it opens with what comes before.
+	if l, err = in.Logs[0].Open(cfg, in.Logs[0].Judge(LossyPower, false)); err != nil {
 		t.Fatal(err)
 	}
-	l = d.reopen(vfs.CrashLose, 1, LossyPower, testConfig())[0]
-	if l.EpochAt(4) == 1 {
-		t.Fatal("the disk kept what was written after the cut: nothing is shown")
+	left := readAll(t, l, 0, l.EndOffset(), 1<<20)
+	if !bytes.HasPrefix(written, left) {
+		t.Fatalf("cut to %d, killed at call %d, seed %d: epochs %v to %d are none that were ever written", to, killed, seed, *l.epochs.Load(), l.EndOffset())
 	}
-	if hw := l.HighWatermark(); hw > 2 {
-		t.Errorf("high watermark %d is claimed of records of epoch %d", hw, l.EpochAt(hw-1))
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
 	}
-	if hw := l.RecalledHighWatermark(); hw != 8 {
-		t.Errorf("%d is remembered as committed, 8 was", hw)
-	}
-	// A kill before the next checkpoint must not bring the claim back.
-	l = d.reopen(vfs.CrashKeep, 1, ProcessCrash, testConfig())[0]
-	if hw := l.HighWatermark(); hw > 2 {
-		t.Errorf("high watermark %d after another crash", hw)
-	}
+	return calls
 }
 
 // TestALogCanBeCutWhereItsFirstBrokenBatchStands, whatever of that batch is broken.

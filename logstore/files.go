@@ -24,6 +24,7 @@ const (
 	partitionFile  = "partition.metadata"
 	epochFile      = "leader-epoch-checkpoint"
 	stateFile      = "cordwood-state"
+	cutMark        = "cordwood-cut" // stands while a cut is under way: see beginCut
 	logSuffix      = ".log"
 	indexSuffix    = ".index"
 	timeSuffix     = ".timeindex"

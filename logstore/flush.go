@@ -27,11 +27,11 @@ func (l *Log) flushTo(asked int64) (flushed int64, err error) {
 	return l.flush(false)
 }
 
-// owes says that an fsync is due to more than records: a cut, or the epochs' file.
+// owes says that an fsync is due to more than records: the epochs' file.
 func (l *Log) owes() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dirty.cut || l.dirty.epochs
+	return l.dirty.epochs
 }
 
 // flushDue flushes where flush.messages asks for it.
@@ -72,31 +72,17 @@ func (l *Log) flush(sealedOnly bool) (int64, error) {
 type dirtyFiles struct {
 	epochs bool // the epoch file was replaced
 	names  bool // files came or went
-	// cut says that a segment was cut: without an fsync its old end could come back. That goes for those from base on.
-	cut  bool
-	base int64
-}
-
-// wasCut notes that the segment at base was cut. mu is held.
-func (d *dirtyFiles) wasCut(base int64) {
-	if !d.cut || base < d.base {
-		d.cut, d.base = true, base
-	}
-	d.names = true
 }
 
 // add takes over what other has to do. mu is held.
 func (d *dirtyFiles) add(other dirtyFiles) {
-	if other.cut {
-		d.wasCut(other.base)
-	}
 	d.epochs, d.names = d.epochs || other.epochs, d.names || other.names
 }
 
 func (l *Log) syncParts(v *view, from, target int64, dirty dirtyFiles) error {
 	for i, s := range v.segs {
 		_, end := v.extent(i)
-		if (end <= from || s.base >= target) && !(dirty.cut && s.base >= dirty.base) {
+		if end <= from || s.base >= target {
 			continue
 		}
 		began := l.dir.now()

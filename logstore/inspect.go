@@ -59,14 +59,6 @@ func (f *Found) Start() int64 { return f.state.start }
 // Size is the bytes of all segments as they lie there.
 func (f *Found) Size() int64 { return f.size }
 
-// LastEpoch is the newest leader epoch of the log.
-func (f *Found) LastEpoch() int32 {
-	if e := f.epochs.last(); e != record.NoEpoch {
-		return e
-	}
-	return f.state.startEpoch
-}
-
 // inspect reads one partition's directory. mark is what the clean shutdown wrote down of it, nil without a clean mark.
 func (d *Dir) inspect(name string, tp topicPartition, mark *sessionLog) (*Found, error) {
 	f := &Found{Topic: tp.topic, dir: d, path: path.Join(d.path, name), tp: tp, holes: d.holes[tp]}

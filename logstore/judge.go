@@ -17,7 +17,7 @@ const (
 type Judgement struct {
 	End     int64  // log end offset after Open
 	Cut     bool   // bytes go
-	Lossy   bool   // what was not synced may be gone, or be again what it was before it was cut and written anew
+	Lossy   bool   // what was not synced may be gone
 	Damaged bool   // the log held, or should have held, more than this kind of restart can take from it
 	Reason  string // of Damaged or Cut, for people
 }
@@ -33,8 +33,8 @@ func (f *Found) Judge(class RestartClass, disk bool) Judgement {
 	return j
 }
 
-// surelyCommitted is the high watermark that the log claims. After a loss it speaks of nothing that was not synced: there
-// other records may stand than those it was claimed of.
+// surelyCommitted is the high watermark that the log claims. After a loss it speaks of nothing that was not synced: a log
+// of a version whose cuts were not durable, or a disk that lies, may hold other records there than it was claimed of.
 func (f *Found) surelyCommitted(j Judgement) int64 {
 	if j.Lossy {
 		return min(f.hints.hw, f.hints.flushed)

@@ -35,7 +35,6 @@ type model struct {
 	epoch   int32
 	flushed int64
 	hw      int64
-	cutOpen bool            // bytes were cut and that is not durable: a power cut may bring them back
 	next    map[int64]int32 // next sequence of each producer
 }
 
@@ -117,7 +116,6 @@ func (m *model) replicate() {
 func (m *model) truncate() {
 	to := rapid.Int64Range(m.start, m.end).Draw(m.t, "to")
 	m.check(m.l.Truncate(to))
-	m.cutOpen = true
 	m.cut(to)
 }
 
@@ -217,9 +215,6 @@ func (m *model) crash() {
 	if mode == vfs.CrashKeep && end != m.end {
 		m.t.Fatalf("a killed process left end %d of %d", end, m.end)
 	}
-	if mode != vfs.CrashKeep && m.cutOpen && !m.cfg.Disk {
-		m.adopt()
-	}
 	if end < m.flushed || end > m.end {
 		m.t.Fatalf("end %d after a power cut, flushed was %d, written %d", end, m.flushed, m.end)
 	}
@@ -231,28 +226,6 @@ func (m *model) crash() {
 		m.t.Fatalf("epoch %d after a restart, %d before", e, m.epoch)
 	}
 	m.hw = m.l.HighWatermark()
-}
-
-// adopt takes the log's content for the truth above what was flushed: a cut that was not durable may be undone.
-func (m *model) adopt() {
-	old := m.batches
-	m.batches = nil
-	b := readAll(m.d.t, m.l, m.start, m.l.EndOffset(), 1<<20)
-	for len(b) > 0 {
-		h, err := record.ParseHeader(b)
-		m.check(err)
-		n := len(m.batches)
-		m.batches = append(m.batches, modelBatch{h.BaseOffset, h.EndOffset(), h.LeaderEpoch, h.MaxTimestamp, -1, 0, bytes.Clone(b[:h.Size()])})
-		for _, o := range old {
-			if o.base == h.BaseOffset && o.end <= m.flushed && !bytes.Equal(o.bytes, m.batches[n].bytes) {
-				m.t.Fatalf("flushed batch %d has other bytes", o.base)
-			}
-		}
-		b = b[h.Size():]
-	}
-	m.end = m.l.EndOffset()
-	m.epoch = max(m.epoch, m.l.LastEpoch())
-	m.cutOpen = false
 }
 
 func (m *model) closeClean() {
@@ -273,7 +246,7 @@ func (m *model) closeClean() {
 	}
 	m.l, err = in.Logs[0].Open(m.cfg, j)
 	m.check(err)
-	m.flushed, m.cutOpen = m.end, false
+	m.flushed = m.end
 	m.cut(m.end)
 	if m.l.HighWatermark() != m.hw {
 		m.t.Fatalf("high watermark %d, was %d", m.l.HighWatermark(), m.hw)
@@ -403,7 +376,7 @@ func TestLog_BehavesAsItsModelOverCrashes(t *testing.T) {
 				if got != m.end {
 					m.t.Fatalf("flushed to %d of %d", got, m.end)
 				}
-				m.flushed, m.cutOpen = got, false
+				m.flushed = got
 			},
 			"checkpoint": func(*rapid.T) { m.checkpoint() },
 			"crash":      func(*rapid.T) { m.crash() },

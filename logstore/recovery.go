@@ -40,7 +40,8 @@ func newLog(d *Dir, dir string, tp topicPartition, id record.PartitionID, cfg Lo
 }
 
 func (l *Log) openFound(f *Found, j Judgement) (err error) {
-	if err := l.removeLeftovers(); err != nil {
+	cut, err := l.removeLeftovers()
+	if err != nil {
 		return err
 	}
 	if f.halfMade {
@@ -71,6 +72,12 @@ func (l *Log) openFound(f *Found, j Judgement) (err error) {
 			return err
 		}
 	}
+	if j.Cut && !cut {
+		if err := l.beginCut(); err != nil {
+			return err
+		}
+		cut = true
+	}
 	segs, size, err := l.cutFound(f, j)
 	defer func() {
 		if err != nil && len(segs) > 0 { // somebody may look again at what does not open
@@ -81,8 +88,14 @@ func (l *Log) openFound(f *Found, j Judgement) (err error) {
 		return err
 	}
 	start := l.start.Load().start
-	end := f.end
+	end, es := f.end, f.epochs
 	if len(segs) == 0 || end < start || end == start && size > 0 { // nothing is left that may be read
+		if !cut && len(segs) > 0 {
+			if err := l.beginCut(); err != nil {
+				return err
+			}
+			cut = true
+		}
 		for _, s := range slices.Backward(segs) {
 			if err := l.removeSegment(s); err != nil {
 				return err
@@ -92,9 +105,8 @@ func (l *Log) openFound(f *Found, j Judgement) (err error) {
 		if err != nil {
 			return err
 		}
-		segs, size, end = []*segment{seg}, 0, start
+		segs, size, end, es = []*segment{seg}, 0, start, nil
 	}
-	es := f.epochs
 	for len(es) > 0 && es[len(es)-1].start > end {
 		es = es[:len(es)-1]
 	}
@@ -108,11 +120,12 @@ func (l *Log) openFound(f *Found, j Judgement) (err error) {
 	rebuild := l.firstToRebuild(f, segs)
 	if !f.clean { // what the process before did may still be only in the operating system's memory
 		l.dirty.epochs = l.dirty.epochs || len(f.onDisk) > 0
-		i := rebuild
-		if i > 0 && segs[i].base == f.hints.flushed {
-			i-- // a cut that ends just there
+		l.dirty.names = true
+	}
+	if cut {
+		if err := l.endCut(segs[len(segs)-1]); err != nil {
+			return err
 		}
-		l.dirty.wasCut(segs[i].base)
 	}
 	if err := l.reopenActive(segs, start, size, end, rebuild); err != nil {
 		return err
@@ -146,21 +159,22 @@ func (l *Log) firstToRebuild(f *Found, segs []*segment) int {
 	return i
 }
 
-// removeLeftovers takes away what an interrupted change left behind.
-func (l *Log) removeLeftovers() error {
+// removeLeftovers takes away what an interrupted change left behind. cut says that it was a cut, which is not durable.
+func (l *Log) removeLeftovers() (cut bool, err error) {
 	entries, err := l.dir.fs.ReadDir(l.path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, e := range entries {
 		n := e.Name()
+		cut = cut || n == cutMark
 		if strings.HasSuffix(n, deletedSuffix) || strings.HasSuffix(n, cutSuffix) || strings.HasSuffix(n, tmpSuffix) {
 			if err := l.dir.fs.Remove(l.file(n)); err != nil {
-				return l.dir.failed(err)
+				return false, l.dir.failed(err)
 			}
 		}
 	}
-	return nil
+	return cut, nil
 }
 
 // cutFound removes what lies behind the break, the last segment first, and makes the segments that stay. size is the

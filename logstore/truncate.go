@@ -15,7 +15,7 @@ import (
 // Truncate cuts the log so that it ends at end or, where end lies inside a batch, before that batch: EndOffset tells.
 // Epochs that begin at or after the new end go too, also where no byte is cut. Bytes that a Span refers to stay as they
 // are: a file somebody reads is replaced by a shorter copy. Claims of the checkpoint above the cut are withdrawn durably
-// before bytes go, and with LogConfig.Disk the cut itself is durable on return. Cutting below the log start is an error;
+// before bytes go, and the cut itself is durable on return. Cutting below the log start is an error;
 // whether the cut is allowed (never below the high watermark, but after a flagged loss) is the caller's to know.
 func (l *Log) Truncate(end int64) error {
 	l.slow.Lock()
@@ -157,6 +157,9 @@ func (l *Log) cutEpochs(end int64) error {
 // cutTo cuts segment i at byte pos, where the log then ends at offset at, and removes all later ones, the last one
 // first, so that no moment leaves a hole. slow and mu are held.
 func (l *Log) cutTo(v *view, i int, pos, at int64) error {
+	if err := l.beginCut(); err != nil {
+		return err
+	}
 	l.cuts.Add(1) // from here on readers that hold the old view look again
 	for j := len(v.segs) - 1; j > i; j-- {
 		if err := l.removeSegment(v.segs[j]); err != nil {
@@ -174,17 +177,40 @@ func (l *Log) cutTo(v *view, i int, pos, at int64) error {
 	if err := l.reopenActive(segs, v.start, pos, at, len(segs)); err != nil {
 		return l.dir.offline(err)
 	}
-	l.dirty.wasCut(seg.base)
 	if err := l.cutEpochs(at); err != nil {
 		return err
 	}
-	if !l.config.Load().Disk || mutant.TruncNoDirSync {
-		return nil
+	return l.endCut(seg)
+}
+
+// beginCut notes that bytes are about to go, until endCut. Where the process ends in between, the next one meets the note
+// and makes durable what it finds. The note need not be durable itself: after the loss of power there is only what is.
+func (l *Log) beginCut() error {
+	f, err := l.dir.fs.Create(l.file(cutMark))
+	if err == nil {
+		err = f.Close()
 	}
-	if err := syncFile(seg.active.f); err != nil {
-		return l.dir.failed(err)
+	return l.dir.failed(err)
+}
+
+// endCut makes a cut durable that left seg as the last segment, whatever the topic's records wait for: with the power, a
+// part of what is written later would go and what was cut stand there again, older records before newer ones that never
+// followed them, and no checksum nor epoch tells that from a log which was ever written.
+func (l *Log) endCut(seg *segment) error {
+	if !mutant.TruncNoDirSync {
+		if err := syncFile(seg.active.f); err != nil {
+			return l.dir.failed(err)
+		}
+		if err := syncDir(l.dir.fs, l.path); err != nil {
+			return l.dir.failed(err)
+		}
 	}
-	return l.dir.failed(syncDir(l.dir.fs, l.path))
+	l.dirty.names = false
+	err := l.dir.failed(l.dir.fs.Remove(l.file(cutMark)))
+	if errors.Is(err, record.ErrDirFull) {
+		return nil // the cut is done; a note that stays costs the next start an fsync
+	}
+	return err
 }
 
 // removeSegment unlinks a segment's files at once. Readers that hold it keep it.
@@ -309,6 +335,9 @@ func (l *Log) Reset(start int64, startEpoch int32) error {
 // held; a failure half way takes the directory offline.
 func (l *Log) empty(base int64) error {
 	v := l.view.Load()
+	if err := l.beginCut(); err != nil {
+		return err
+	}
 	l.cuts.Add(1)
 	for j := len(v.segs) - 1; j >= 0; j-- {
 		if err := l.removeSegment(v.segs[j]); err != nil {
@@ -328,8 +357,7 @@ func (l *Log) empty(base int64) error {
 	if err := l.writeEpochs(nil, true); err != nil {
 		return err
 	}
-	l.dirty.names = false // the epoch file's fsync was the directory's too
-	return nil
+	return l.endCut(next)
 }
 
 // rebase moves the one empty segment of an empty log down to base: the leader's first batch begins below the log start.
