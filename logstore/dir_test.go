@@ -446,6 +446,28 @@ func TestLog_ALogCutToItsStartTakesTheBatchThatTheStartLiesIn(t *testing.T) {
 }
 
 // TestEpochs_BatchesStandOverTheFile: an undone cut leaves an epoch in the file where older batches lie.
+// A power cut may leave older records than those before the log start, and their epochs: neither is the log's any more.
+func TestLog_OfALogThatLostAllButItsStartOnlyTheStartIsKnown(t *testing.T) {
+	d := newTestDir(t)
+	l := d.create(0, testConfig())
+	appendN(t, l, 1, 2)
+	if _, err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	appendN(t, l, 2, 1)
+	l.SetHighWatermark(6)
+	if err := l.RaiseStart(6); err != nil {
+		t.Fatal(err)
+	}
+	l = d.reopen(vfs.CrashLose, 1, LossyPower, testConfig())[0]
+	if l.StartOffset() != 6 || l.EndOffset() != 6 || l.LastEpoch() != 2 {
+		t.Fatalf("log is %d to %d with last epoch %d, want 6 to 6 with epoch 2", l.StartOffset(), l.EndOffset(), l.LastEpoch())
+	}
+	if e, end := l.EpochEnd(1); e != record.NoEpoch {
+		t.Fatalf("epoch 1 is answered with %d to %d", e, end)
+	}
+}
+
 func TestEpochs_BatchesStandOverTheFile(t *testing.T) {
 	for _, c := range []struct {
 		file, batches epochs

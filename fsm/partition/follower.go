@@ -129,6 +129,8 @@ func judgeDivergence(rec *metadata.Partition, a Answer, f Facts) Judgement {
 	to := a.At.End
 	if epoch, e := f.EpochEnd(a.At.Epoch); epoch >= 0 {
 		to = min(to, e)
+	} else if _, before := f.Start(); before > a.At.Epoch {
+		to = start - 1 // nor is the record before our log start: another history lies there
 	} else {
 		to = min(to, start) // none of our records is old enough
 	}

@@ -516,6 +516,19 @@ func TestAFlaggedElectionAllowsTheCut(t *testing.T) { // S22
 	require.Equal(t, ActQuarantine, Judge(r, Asked{5, 4}, Answer{LeaderEpoch: 5, Diverging: true, At: EpochEnd{1, 1}}, log).Action)
 }
 
+// An empty log knows the epoch of the record before its start. A leader without that epoch has another history there.
+func TestALogThatIsLeftWithItsStartPartsBelowIt(t *testing.T) {
+	r := record3(1, 2)
+	r.Leader, r.LossEpoch = 2, 5
+	log := newMemLog()
+	log.reset(5, 2)
+	log.hw, log.loss = 5, 5
+	older := Answer{LeaderEpoch: 5, Diverging: true, At: EpochEnd{0, 6}}
+	require.Equal(t, Judgement{Action: ActReset, To: 0, ToEpoch: -1, Flagged: true}, Judge(r, Asked{5, 5}, older, log))
+	log.loss = 0
+	require.Equal(t, ActQuarantine, Judge(r, Asked{5, 5}, older, log).Action, "nobody has allowed that")
+}
+
 func TestAFollowersHighWatermarkNeverFalls(t *testing.T) {
 	log := newMemLog(1, 1, 1)
 	log.hw = 2

@@ -163,6 +163,8 @@ var corpus = []struct {
 	{"disks", 1935261043352795455, "a rotten offset in a header made a truncation take a committed record"},
 	{"log start", 144856005017965, "a log cut to its start kept a batch below it, and took no batch that begins there"},
 	{"storms", 246745133680069, "a process that was killed before it opened its logs took the loss of power before it along"},
+	{"moves", 23435843828822, "older records stood again below newer ones after a cut that was not durable and the loss of power"},
+	{"log start", 10770032449, "a log of which only the start was left could not follow a leader chosen without it"},
 	{"disks", 7039096645142956274, "a directory that failed in a repair that was tried again stopped nobody"},
 }
 
