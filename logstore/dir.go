@@ -335,7 +335,8 @@ func (d *Dir) SetClusterID(id string) error {
 	return nil
 }
 
-// Registered says that the controller has taken this incarnation: the ones before need not be told any more.
+// Registered says that the controller has taken this incarnation and that every log was opened as it was told to: the ones
+// before need not be told any more.
 func (d *Dir) Registered() error {
 	d.files.Lock()
 	defer d.files.Unlock()

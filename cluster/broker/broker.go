@@ -169,14 +169,15 @@ func (b *Broker) join(starting, running context.Context) error {
 	if err := b.belongs(image); err != nil {
 		return err
 	}
-	if err := b.dir.Registered(); err != nil {
-		return err
-	}
 	reg := replica.Registration{BrokerEpoch: epoch, Class: restartClass(image, b.cfg.Node.ID, epoch, b.dir.Session().CleanFlag && b.inspection.Clean)}
 	b.log.Info("registered", "epoch", epoch, "class", reg.Class, "cluster", image.ClusterID())
 	began := time.Now()
 	if err := b.replicas.Start(starting, image, reg, b.inspection); err != nil {
 		return ended(starting, err)
+	}
+	// Only now: a life that ends while logs are opened leaves what was lost before it to be answered for by the next.
+	if err := b.dir.Registered(); err != nil {
+		return err
 	}
 	b.recovery.Set(time.Since(began).Seconds())
 	b.log.Info("logs opened", "logs", len(b.inspection.Logs), "took", time.Since(began).Round(time.Millisecond).String())

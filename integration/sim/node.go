@@ -141,9 +141,6 @@ func (n *node) enrol() *starting {
 // begin is the rest of a start, with the newest image.
 func (n *node) begin(s *starting) {
 	w, dir := n.w, s.dir
-	if err := dir.Registered(); err != nil {
-		w.fail("node %d: note registration: %v", n.id, err)
-	}
 	m, err := replica.NewSteps(replica.Options{NodeID: n.id, Dir: dir, Controller: noController{}, Dial: noDial, Config: logConfig, Now: w.clock})
 	if err != nil {
 		w.fail("node %d: %v", n.id, err)
@@ -155,6 +152,9 @@ func (n *node) begin(s *starting) {
 	n.dir, n.m, n.applied, n.seen, n.lost = dir, m, from, seen{}, false
 	if err := m.Begin(w.images[n.applied], s.reg, s.found); err != nil {
 		w.fail("node %d: start: %v", n.id, err)
+	}
+	if err := dir.Registered(); err != nil {
+		w.fail("node %d: note registration: %v", n.id, err)
 	}
 	n.tell()
 }
