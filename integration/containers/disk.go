@@ -2,7 +2,6 @@ package containers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -93,26 +92,7 @@ func (d disks) SetRules(_ context.Context, id int, rules ...vfs.Rule) error {
 	if err != nil {
 		return err
 	}
-	name := vfs.RulesFile(data)
-	if len(rules) == 0 {
-		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	b, err := json.Marshal(rules)
-	if err != nil {
-		return err
-	}
-	return replace(name, b)
-}
-
-// replace writes a file that the node may read at any moment: it finds the old one or the new one.
-func replace(name string, b []byte) error {
-	if err := os.WriteFile(name+".new", b, 0o644); err != nil { //nolint:gosec // the node reads it
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return vfs.WriteRules(data, rules...)
 }
 
 // clocks are the nodes' wall clocks.
@@ -134,7 +114,7 @@ func (k clocks) SetOffset(_ context.Context, id int, by time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return replace(vfs.ClockFile(data), []byte(by.String()+"\n"))
+	return vfs.WriteClock(data, by)
 }
 
 // DataDir implements nemesis.Disks.

@@ -155,3 +155,25 @@ func TestDevKeepsItsThingsBesideTheData(t *testing.T) {
 	require.Len(t, entries, 1)
 	require.Equal(t, filepath.Dir(data), filepath.Dir(RulesFile(data)))
 }
+
+func TestWhatIsWrittenForANodeInDevelopmentModeIsWhatItDoes(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	f, err := Dev(data, func(err error) { t.Error(err) })
+	require.NoError(t, err)
+	c := NewClock(OS{}, ClockFile(data), func(err error) { t.Error(err) })
+	require.NoError(t, f.MkdirAll(data))
+	until := func(what string, ok func() bool) {
+		for deadline := time.Now().Add(10 * time.Second); !ok(); {
+			require.True(t, time.Now().Before(deadline), what)
+		}
+	}
+	fails := func() bool { return errors.Is(WriteFile(f, data+"/a", []byte("x")), syscall.ENOSPC) }
+	require.NoError(t, WriteRules(data), "there are none to end")
+	require.NoError(t, WriteRules(data, Rule{Op: OpWrite, Path: "*.tmp", Error: "ENOSPC", Delay: Duration(time.Millisecond)}))
+	until("the rule is in force", fails)
+	require.NoError(t, WriteRules(data))
+	until("no rules end it", func() bool { return !fails() })
+	require.NoError(t, WriteClock(data, -time.Hour))
+	until("the clock stands behind", func() bool { return c.Offset() == -time.Hour })
+	require.NoError(t, f.Close())
+}
