@@ -55,7 +55,8 @@ func newTortureCommand(a *app) *cobra.Command {
 			"pause, cut off, slow down and corrupt nodes meanwhile. Every operation is recorded; in the end everything is healed,\n" +
 			"every client reads everything, and the whole history is checked as Jepsen's Kafka tests do: what was lost, came twice,\n" +
 			"in another order or too early, and whether the settings of the topic allow that.\n\n" +
-			"Groups of sends and polls are transactions where the cluster has them, and all or nothing of one must be read.\n\n" +
+			"Groups of sends and polls are transactions where the cluster has them, and all or nothing of one must be read. Every\n" +
+			"third client of franz-go subscribes where the cluster has consumer groups; the others are assigned what they read.\n\n" +
 			"--faults takes names and classes, separated by commas; --faults help lists them.\n\n" +
 			"Exit codes: 0 ok, 20 records lost or shown wrongly, 21 only twice or in another order, 10 nothing of these, but the\n" +
 			"cluster did not become whole again; 2, 3 and 9 where the run could not be done.",

@@ -70,12 +70,18 @@ func TestASavedHistoryIsCheckedAgain(t *testing.T) {
 	out, errs, code := check(file(send, poll), "--html", page, "-o", "json")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, `"verdict": "ok"`)
+	require.Contains(t, out, `"subscribed": 0`)
 	b, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(b), "<!doctype html>")
 
+	subscribe := recorded.Op{Process: 2, Type: recorded.OK, F: recorded.Subscribe, Start: 1, End: 2, Keys: []int{0}}
+	out, _, code = check(file(send, subscribe, poll))
+	require.Zero(t, code)
+	require.Contains(t, out, "clients subscribed as members of a group 1 time\n")
 	out, _, code = check(file(send))
 	require.Equal(t, exitLost, code)
+	require.NotContains(t, out, "subscribed")
 	require.Contains(t, out, "verdict: violated")
 	require.Contains(t, out, "unseen, 1 times")
 	twice := send

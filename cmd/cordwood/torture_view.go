@@ -22,6 +22,7 @@ type tortureView struct {
 	Seconds     float64          `json:"seconds"`
 	PerMinute   float64          `json:"operationsPerMinute"`
 	Clients     map[string]int   `json:"clients"`      // operations by the library that did them
+	Subscribed  int              `json:"subscribed"`   // how often a client subscribed; 0 where the cluster has no groups
 	Faults      map[string]int   `json:"faults"`       // how often each was done
 	Classes     map[string]int   `json:"faultClasses"` // the same by class
 	Failed      []string         `json:"faultsFailed"` // what could not be done or undone
@@ -44,6 +45,11 @@ func newTortureView(r *torture.Result) *tortureView {
 	v := &tortureView{
 		APIVersion: apiVersion, Report: r.Report, Seed: h.Header.Seed, Nodes: h.Header.Nodes, Repeat: "cordwood torture " + strings.Join(h.Header.Flags, " "),
 		Clients: r.Clients, Faults: r.Faults, Classes: map[string]int{}, Failed: []string{}, Skipped: r.Skipped, Losses: len(h.Losses), Unavailable: []tortureSilence{},
+	}
+	for i := range h.Ops {
+		if h.Ops[i].F == recorded.Subscribe && h.Ops[i].Type == recorded.OK {
+			v.Subscribed++
+		}
 	}
 	for _, f := range h.Faults {
 		v.Classes[nemesis.ClassOf(f.Name)]++
@@ -118,6 +124,9 @@ func (v *tortureView) table(w io.Writer, wide bool) {
 		}
 		slices.Sort(by)
 		fmt.Fprintf(w, "operations by client library: %s\n", strings.Join(by, ", "))
+	}
+	if v.Subscribed > 0 {
+		fmt.Fprintf(w, "clients subscribed as members of a group %s\n", count(v.Subscribed, "time"))
 	}
 	fmt.Fprintf(w, "%d operations in %.0f s (%.0f a minute), %d records acknowledged\n", v.Operations, v.Seconds, v.PerMinute, v.Acknowledged)
 	fmt.Fprintf(w, "repeat: %s\nverdict: %s\n", v.Repeat, v.Verdict)

@@ -188,9 +188,8 @@ func (g *generator) carryOut(c *client, op *Op) {
 			defer func() { g.late = append(g.late, op) }()
 		}
 	}
-	if c.subscribed && op.F == Poll && g.rng.IntN(10) == 0 {
-		k := c.keys[g.rng.IntN(len(c.keys))]
-		op.Moved, c.at[k] = []int{k}, g.rng.IntN(len(g.logs[k].visible)+1)
+	if c.subscribed && (op.F == Poll || op.F == Txn) && g.rng.IntN(10) == 0 {
+		g.rebalance(c, op)
 	}
 	// What is not ok is polled again.
 	at := slices.Clone(c.at)
@@ -208,6 +207,15 @@ func (g *generator) carryOut(c *client, op *Op) {
 	}
 	if g.Transactions && sends {
 		g.end(op, fate)
+	}
+}
+
+// rebalance moves some of what a client reads to anywhere, before an operation.
+func (g *generator) rebalance(c *client, op *Op) {
+	for _, i := range g.rng.Perm(len(c.keys))[:1+g.rng.IntN(len(c.keys))] {
+		k := c.keys[i]
+		op.Moved = append(op.Moved, k)
+		c.at[k] = g.rng.IntN(len(g.logs[k].visible) + 1)
 	}
 }
 

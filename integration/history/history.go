@@ -21,6 +21,10 @@ type Header struct {
 	// Transactions says that the groups of sends and polls were transactions. Without, they are only done one after another,
 	// and may see what they sent themselves.
 	Transactions bool `json:"transactions,omitempty"`
+
+	// Subscriptions says that the cluster has consumer groups, and that every third client, from the second on, subscribed as
+	// a member of one, where its library can. Without, all were assigned what they read.
+	Subscriptions bool `json:"subscriptions,omitempty"`
 }
 
 // Topic is a topic's settings, on which its verdict depends, and how the clients wrote to it.
@@ -56,8 +60,9 @@ const (
 // F is what an operation is.
 type F string
 
-// The operations. Txn is a group of sends and polls; Assign and Subscribe name the keys that are read from now on; Crash
-// gives the client up and takes a new one.
+// The operations. Txn is a group of sends and polls; Assign and Subscribe name the keys that are read from now on, Subscribe
+// those that the members of a group share, so that each member reads some of them; Crash gives the client up and takes a new one.
+// A rebalance of the group is no operation: the next one names what it moved.
 const (
 	Send      F = "send"
 	Poll      F = "poll"
@@ -76,7 +81,7 @@ type Op struct {
 	End     time.Duration `json:"end"`
 	Mops    []Mop         `json:"mops,omitempty"`
 	Keys    []int         `json:"keys,omitempty"`  // of Assign and Subscribe
-	Moved   []int         `json:"moved,omitempty"` // keys whose assignment changed within the operation
+	Moved   []int         `json:"moved,omitempty"` // keys whose assignment changed since the operation before, or within this one
 	Final   bool          `json:"final,omitempty"` // a poll after the faults were healed
 	Error   string        `json:"error,omitempty"`
 	Node    int           `json:"node,omitempty"`   // that answered, where it is known

@@ -117,8 +117,8 @@ func TestWhoseOrderCounts(t *testing.T) {
 	one := op(1, 0, 1, send(0, 1, 0))
 	first, again := op(3, 2, 3, poll(at{0, 1, 0})), op(3, 6, 7, poll(at{0, 1, 0}))
 	judge(t, []limitCase{
-		{"an assignment ends a subscription", handMade(one, keysOp(Subscribe, 3, 1, 2, 0), first, keysOp(Assign, 3, 4, 5, 0), again), "nonmonotonic-poll 1/0"},
-		{"so does a new client", handMade(one, keysOp(Subscribe, 3, 0, 1, 0), unsure(keysOp(Crash, 3, 1, 2)), first, again), "nonmonotonic-poll 1/0"},
+		{"an assignment goes on where a subscription was", handMade(one, keysOp(Subscribe, 3, 1, 2, 0), first, keysOp(Assign, 3, 4, 5, 0), again), "nonmonotonic-poll 1/0"},
+		{"a new client is at nothing, and then at what it polled", handMade(one, keysOp(Subscribe, 3, 0, 1, 0), unsure(keysOp(Crash, 3, 1, 2)), first, again), "nonmonotonic-poll 1/0"},
 		{"one that failed may not poll what it sends either", handMade(failed(op(1, 0, 1, send(0, 1, 0), poll(at{0, 1, 0})))), "precommitted-read 1/0"},
 		{"nor one of which nobody knows what became", handMade(unsure(op(1, 0, 1, send(0, 1, 0), poll(at{0, 1, 0})))), "precommitted-read 1/0"},
 		{"a cycle with one of which nobody knows what became", handMade(

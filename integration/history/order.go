@@ -8,13 +8,13 @@ type step struct {
 	op    int32
 }
 
-// reader is the consumer of a process.
+// consumer is that of a process.
 type consumer struct {
-	at         map[int]step // by key, of its last ok poll
-	subscribed bool
+	at map[int]step // by key, of its last ok poll
 }
 
-// checkPolls judges the order in which each process polled: within each operation, and from one to the next.
+// checkPolls judges the order in which each process polled: within each operation, and from one to the next. Of one that
+// subscribed each key is judged from one rebalance that moved it to the next: a rebalance may move its position anywhere.
 func (c *checker) checkPolls() {
 	all := map[int]*consumer{}
 	keys := len(c.h.Header.Keys)
@@ -40,11 +40,11 @@ func (c *checker) checkPolls() {
 				to := l.slots[slotID].index
 				if seenBy[s.Key] != int32(i) {
 					if from, ok := r.at[s.Key]; ok && op.Type == OK {
-						c.checkStep(s.Key, from, step{to, int32(i)}, r.subscribed)
+						c.checkStep(s.Key, from, step{to, int32(i)})
 					}
 					seenBy[s.Key] = int32(i)
 				} else if !moved(op, s.Key) {
-					c.checkStep(s.Key, step{last[s.Key], int32(i)}, step{to, int32(i)}, r.subscribed)
+					c.checkStep(s.Key, step{last[s.Key], int32(i)}, step{to, int32(i)})
 				}
 				last[s.Key] = to
 			}
@@ -66,7 +66,6 @@ func (r *consumer) move(op *Op) {
 	}
 	switch op.F {
 	case Assign, Subscribe:
-		r.subscribed = op.F == Subscribe
 		kept := map[int]step{}
 		for _, k := range op.Keys {
 			if s, ok := r.at[k]; ok {
@@ -89,7 +88,7 @@ func moved(op *Op, key int) bool {
 }
 
 // checkStep judges one step of a poll: it must go to the next index.
-func (c *checker) checkStep(k int, from, to step, subscribed bool) {
+func (c *checker) checkStep(k int, from, to step) {
 	if to.index == from.index+1 {
 		return
 	}
@@ -107,8 +106,6 @@ func (c *checker) checkStep(k int, from, to step, subscribed bool) {
 	lo, hi := min(from.index, to.index), max(from.index, to.index)
 	var rule string
 	switch {
-	case !within && subscribed:
-		rule = ruleSubscribe
 	case to.index > from.index:
 		rule = c.skipped(k, lo+1, hi)
 	default:

@@ -10,13 +10,12 @@ const (
 	ruleFlagged    = "the cluster told that it may have lost this"
 	ruleRepeats    = "a producer that is not idempotent wrote it again"
 	ruleGroups     = "writes of one operation are not kept together"
-	ruleSubscribe  = "after a subscription a rebalance may move the position"
 	ruleUnanswered = "acks=0 waits for nothing, and its client was given up"
 	ruleWriteOrder = "writes are not isolated from each other, and their order was inferred"
 )
 
 // usual are the rules by which nothing is amiss: Kafka promises no more to anybody, with or without faults.
-var usual = map[string]bool{ruleGroups: true, ruleSubscribe: true, ruleWriteOrder: true}
+var usual = map[string]bool{ruleGroups: true, ruleWriteOrder: true}
 
 // deposed bounds how long before a fault and after its end a leader that it deposed may have acknowledged what is lost: by
 // then followers that lag have left the in-sync replicas, sessions have ended and preferred leaders are back.

@@ -165,6 +165,9 @@ func (r *runner) prepare(ctx context.Context) error {
 	if h.Transactions, err = workload.TryTransaction(limited, r.opt.Place.Bootstrap(), &h); err != nil {
 		return err
 	}
+	if h.Subscriptions, err = workload.TrySubscription(limited, r.opt.Place.Bootstrap(), r.opt.Client, &h); err != nil {
+		return err
+	}
 	h.Began = time.Now()
 	if r.rec, err = newRecorder(h, r.opt.History); err != nil {
 		return err

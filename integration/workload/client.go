@@ -50,6 +50,12 @@ type library interface {
 	consumer(consumerOptions) (consumer, error)
 }
 
+// subscriber is a library whose consumers can be members of a group too.
+type subscriber interface {
+	library
+	member(memberOptions) (member, error)
+}
+
 // producerOptions say how a producer writes.
 type producerOptions struct {
 	seeds []string
@@ -108,6 +114,23 @@ type consumer interface {
 	close()
 }
 
+// memberOptions say what the member of a group reads.
+type memberOptions struct {
+	seeds  []string
+	id     string
+	group  string
+	topics []string
+}
+
+// member is a consumer to whom its group gives partitions and takes them away, at any time. Each begins where the group has
+// committed, or at the start of its log; what a poll gave is committed after the next one, by and by.
+type member interface {
+	consumer
+	// moved gives the partitions that were given or taken away since the last call. One that was given is told of before
+	// anything of it is polled.
+	moved() []place
+}
+
 // read is what a consumer came to.
 type read struct {
 	from   place
@@ -125,6 +148,10 @@ const (
 	endWithin     = 20 * time.Second       // of the begin or the end of a transaction
 	abortAfter    = 10 * time.Second       // the cluster aborts a transaction that its client left open
 	askWithin     = 2 * time.Second        // of a watermark
+	sessionWithin = 6 * time.Second        // a silent member loses what it reads: the least that Kafka allows
+	joinWithin    = 6 * time.Second        // of a member, in a rebalance: then the group goes on without it
+	heartbeatEach = 500 * time.Millisecond // a member hears of a rebalance
+	commitEach    = time.Second            // of what was polled
 	dialWithin    = time.Second
 	retryAfter    = 20 * time.Millisecond
 	metadataAge   = 50 * time.Millisecond // the least; of one that was asked for

@@ -107,6 +107,12 @@ func refusedBefore(err error) bool {
 
 type franzConsumer struct{ client *kgo.Client }
 
+// reading is how all consumers read.
+func (franz) reading() []kgo.Opt {
+	return []kgo.Opt{kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(pollWithin), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxPartitionBytes(partitionMost), kgo.KeepControlRecords()}
+}
+
 func (f franz) consumer(o consumerOptions) (consumer, error) {
 	parts := map[string]map[int32]kgo.Offset{}
 	for at, next := range o.from {
@@ -118,8 +124,7 @@ func (f franz) consumer(o consumerOptions) (consumer, error) {
 			parts[at.topic][at.partition] = kgo.NewOffset().At(next)
 		}
 	}
-	c, err := kgo.NewClient(f.options(o.seeds, o.id, kgo.ConsumePartitions(parts), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(pollWithin),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxPartitionBytes(partitionMost), kgo.KeepControlRecords())...)
+	c, err := kgo.NewClient(f.options(o.seeds, o.id, append(f.reading(), kgo.ConsumePartitions(parts))...)...)
 	if err != nil {
 		return nil, err
 	}

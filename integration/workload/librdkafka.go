@@ -15,7 +15,7 @@ import (
 // linked is librdkafka.
 var linked library = rdkafka{}
 
-// rdkafka makes clients of librdkafka.
+// rdkafka makes clients of librdkafka. Its consumers are assigned what they read: none is a subscriber.
 type rdkafka struct{}
 
 func (rdkafka) name() string { return Librdkafka }

@@ -23,15 +23,17 @@ type process struct {
 	begun   time.Time
 	sender  map[string]producer // by acks
 	reader  consumer
-	txns    producer // of transactions; nil: none was begun
-	open    producer // txns, while a transaction is open
-	keys    []int    // that it reads
-	next    map[int]int64
+	txns    producer      // of transactions; nil: none was begun
+	open    producer      // txns, while a transaction is open
+	next    map[int]int64 // offsets, of the keys that it reads
+
+	subscribes bool  // else it is assigned what it reads
+	moved      []int // keys of which the next poll may still be from before a rebalance that was noted already
 }
 
 func (r *Run) newProcess(slot int, rng *rand.Rand) *process {
 	return &process{run: r, id: r.nextID(), slot: slot, library: r.libraryOf(slot), safe: slot%2 == 0, rng: rng, begun: time.Now(),
-		sender: map[string]producer{}, next: map[int]int64{}}
+		sender: map[string]producer{}, next: map[int]int64{}, subscribes: r.subscribes(slot)}
 }
 
 // libraryOf gives a slot's library. Both kinds of producers are of each.
@@ -119,7 +121,7 @@ func (p *process) assign(keys []int, known map[int]int64) error {
 	if err != nil {
 		return err
 	}
-	p.reader, p.keys, p.next = c, keys, next
+	p.reader, p.next, p.moved = c, next, nil
 	return nil
 }
 

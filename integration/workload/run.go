@@ -31,7 +31,7 @@ type RunOptions struct {
 }
 
 // Run is a workload in the manner of Jepsen's Kafka tests: clients that send, poll, do both in groups, change what they read
-// and are given up now and then, and that read everything in the end.
+// and are given up now and then, and that read everything in the end. Some of them subscribe, if the header says so.
 type Run struct {
 	opt   RunOptions
 	keyOf map[place]int
@@ -168,8 +168,11 @@ func (p *process) do(ctx context.Context) history.Op {
 	switch d := rng.IntN(256); {
 	case r.opt.Crash > 0 && time.Since(p.begun) > r.opt.Crash && d < 64:
 		op.F, op.Type = history.Crash, history.Info
-	case p.reader == nil || d == 0:
+	case p.reader == nil, d == 0 && !(p.subscribes && rng.IntN(stayOneIn) > 0):
 		op.F = history.Assign
+		if p.subscribes {
+			op.F = history.Subscribe
+		}
 		p.reassign(&op)
 	case d < 40:
 		op.F = history.Txn
@@ -218,7 +221,9 @@ func (p *process) sends(ctx context.Context, op *history.Op, key int) bool {
 }
 
 func (p *process) polls(ctx context.Context, op *history.Op) bool {
+	p.noteMoved(op, true)
 	mop, err := p.poll(ctx)
+	p.noteMoved(op, false)
 	op.Mops = append(op.Mops, mop)
 	if err != nil {
 		op.Type, op.Error = history.Info, err.Error()
@@ -242,7 +247,8 @@ func (p *process) group(ctx context.Context, op *history.Op) {
 	}
 }
 
-// reassign draws the keys to read from now on: a few, and now and then all that nobody has read to the end.
+// reassign draws the keys to read from now on: a few, and now and then all that nobody has read to the end. Who subscribes reads
+// the topics that these are of.
 func (p *process) reassign(op *history.Op) {
 	r := p.run
 	drawn := map[int]bool{}
@@ -266,7 +272,13 @@ func (p *process) reassign(op *history.Op) {
 	}
 	slices.Sort(keys)
 	op.Keys = keys
-	if err := p.assign(keys, known); err != nil {
+	var err error
+	if p.subscribes {
+		err = p.subscribe(op)
+	} else {
+		err = p.assign(keys, known)
+	}
+	if err != nil {
 		op.Type, op.Error = history.Fail, err.Error()
 	}
 }

@@ -29,19 +29,8 @@ func TryTransaction(ctx context.Context, seeds []string, h *history.Header) (boo
 		return false, err
 	}
 	defer client.Close()
-	nodes, err := kadm.NewClient(client).ApiVersions(ctx)
-	if err != nil {
-		return false, fmt.Errorf("ask which requests the cluster knows: %w", err)
-	}
-	for _, node := range nodes {
-		if node.Err != nil {
-			return false, fmt.Errorf("ask node %d which requests it knows: %w", node.NodeID, node.Err)
-		}
-		for _, key := range transactional {
-			if _, known := node.KeyMaxVersion(key); !known {
-				return false, nil
-			}
-		}
+	if known, err := knows(ctx, client, transactional); err != nil || !known {
+		return false, err
 	}
 	p, err := franz{}.producer(producerOptions{seeds: seeds, id: "torture-try", acks: "all", transactional: fmt.Sprintf("torture-%d-try", h.Seed)})
 	if err != nil {
@@ -61,8 +50,28 @@ func TryTransaction(ctx context.Context, seeds []string, h *history.Header) (boo
 	return true, nil
 }
 
+// knows says whether every node of a cluster knows all of the requests. One that does not answer is an error.
+func knows(ctx context.Context, client *kgo.Client, requests []int16) (bool, error) {
+	nodes, err := kadm.NewClient(client).ApiVersions(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask which requests the cluster knows: %w", err)
+	}
+	for _, node := range nodes {
+		if node.Err != nil {
+			return false, fmt.Errorf("ask node %d which requests it knows: %w", node.NodeID, node.Err)
+		}
+		for _, key := range requests {
+			if _, known := node.KeyMaxVersion(key); !known {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
 // transaction is a few polls and sends, in any order, of which the sends are committed together; now and then they are aborted
-// on purpose. Its id is that of the slot: a client that left one open is fenced by the next.
+// on purpose, but not by who subscribes: its client is given up with it, and its whole group would rebalance all the time. The
+// transaction's id is that of the slot: a client that left one open is fenced by the next.
 func (p *process) transaction(ctx context.Context, op *history.Op) {
 	err := p.beginTransaction(ctx)
 	if err != nil {
@@ -81,7 +90,7 @@ func (p *process) transaction(ctx context.Context, op *history.Op) {
 			break
 		}
 	}
-	commit := good && p.rng.IntN(abortOneIn) > 0
+	commit := good && (p.subscribes || p.rng.IntN(abortOneIn) > 0)
 	if good && !commit {
 		op.Error = "aborted on purpose"
 	}
