@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -113,6 +114,22 @@ func (a Ask) SetConfig(ctx context.Context, topic, key, value string) error {
 			if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
 				return fmt.Errorf("set %s of %s: %w", key, topic, told(err, r.ErrorMessage))
 			}
+		}
+		return nil
+	})
+}
+
+// Remove implements Changes.
+func (a Ask) Remove(ctx context.Context, node int) error {
+	return a.do(ctx, func(ctx context.Context, client *kgo.Client) error {
+		req := kmsg.NewPtrUnregisterBrokerRequest()
+		req.BrokerID = int32(node)
+		resp, err := req.RequestWith(ctx, client)
+		if err == nil {
+			err = told(kerr.ErrorForCode(resp.ErrorCode), resp.ErrorMessage)
+		}
+		if err != nil && !errors.Is(err, kerr.BrokerIDNotRegistered) {
+			return fmt.Errorf("remove node %d: %w", node, err)
 		}
 		return nil
 	})

@@ -69,6 +69,8 @@ type Changes interface {
 	// Move gives a partition other replicas; none cancels a move that is under way.
 	Move(ctx context.Context, topic string, partition int32, replicas []int) error
 	SetConfig(ctx context.Context, topic, key, value string) error
+	// Remove takes a node out for good that does not run and holds nothing; one that is out already is no error.
+	Remove(ctx context.Context, node int) error
 }
 
 // View is a cluster as one of its nodes sees it.

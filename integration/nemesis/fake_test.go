@@ -317,6 +317,15 @@ func (f *fake) part(topic string, id int32) *Partition {
 	return &f.parts[i]
 }
 
+func (f *fake) Remove(_ context.Context, id int) error {
+	return f.act("remove", func() error {
+		if f.running[id] || slices.ContainsFunc(f.parts, func(p Partition) bool { return slices.Contains(p.Replicas, id) }) {
+			return fmt.Errorf("node %d runs, or holds something", id)
+		}
+		return nil
+	})
+}
+
 func (f *fake) Elect(_ context.Context, topic string, id int32, node int) error {
 	return f.act("elect", func() error { f.part(topic, id).Leader = node; return nil })
 }

@@ -98,6 +98,8 @@ var kinds = []Kind{
 		make: func(b base) Nemesis { return &reassign{b} }},
 	{Name: "rule", Class: "membership", About: "change the commit rule of a topic, and back",
 		make: func(b base) Nemesis { return &rule{b} }},
+	{Name: "replace", Class: "membership", About: "move all off one node, remove it for good, and let a new one take its place (4 nodes)", Destroys: true,
+		make: func(b base) Nemesis { return &replace{b} }},
 	{Name: "wipe", Class: "membership", About: "give one node an empty disk, with which it joins again", Destroys: true, Media: true,
 		make: func(b base) Nemesis { return &wipe{b} }},
 }

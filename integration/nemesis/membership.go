@@ -121,18 +121,26 @@ func (r *reassign) Start(ctx context.Context, rng *rand.Rand) ([]int, string, er
 	return []int{from, to}, what, nil
 }
 
-// move gives a partition these replicas and waits until it has them alone. A move that is under way is cancelled.
-func (r *reassign) move(ctx context.Context, p Partition, replicas []int) error {
-	c := r.s.c.Changes()
-	if err := c.Move(ctx, p.Topic, p.ID, replicas); err != nil {
-		if c.Move(ctx, p.Topic, p.ID, nil) != nil {
-			return err
-		}
-		if err := c.Move(ctx, p.Topic, p.ID, replicas); err != nil {
-			return err
-		}
+// move gives a partition these replicas and waits until it has them alone.
+func (b *base) move(ctx context.Context, p Partition, replicas []int) error {
+	if err := b.askMove(ctx, p, replicas); err != nil {
+		return err
 	}
-	return r.s.until(ctx, p.Topic, func(now Partition) error {
+	return b.awaitMove(ctx, p, replicas)
+}
+
+// askMove asks for it. A move that is under way is cancelled.
+func (b *base) askMove(ctx context.Context, p Partition, replicas []int) error {
+	c := b.s.c.Changes()
+	err := c.Move(ctx, p.Topic, p.ID, replicas)
+	if err == nil || c.Move(ctx, p.Topic, p.ID, nil) != nil {
+		return err
+	}
+	return c.Move(ctx, p.Topic, p.ID, replicas)
+}
+
+func (b *base) awaitMove(ctx context.Context, p Partition, replicas []int) error {
+	return b.s.until(ctx, p.Topic, func(now Partition) error {
 		if now.ID == p.ID && (now.Changing || !slices.Equal(now.Replicas, replicas)) {
 			return fmt.Errorf("%s/%d has replicas %v still", p.Topic, p.ID, now.Replicas)
 		}

@@ -380,6 +380,14 @@ func TestMembershipFaultsOnRealNodes(t *testing.T) {
 		return errors.New("nothing was moved")
 	})
 	r.done(t, "wipe", nil)
+	r.done(t, "replace", func(nodes []int, v View) error {
+		for _, p := range v.Partitions {
+			if slices.Contains(p.Replicas, nodes[0]) {
+				return fmt.Errorf("node %d holds %s/%d", nodes[0], p.Topic, p.ID)
+			}
+		}
+		return nil
+	})
 	r.verified(t)
 }
 
