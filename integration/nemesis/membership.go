@@ -45,7 +45,8 @@ func (s *Site) until(ctx context.Context, topic string, ok func(Partition) error
 	})
 }
 
-// elect moves leaderships to other replicas that are in sync. There is nothing to undo: any of them may lead.
+// elect moves leaderships to other replicas that are in sync, some of them on to a third one at once, before the replicas have
+// found their place under the second. There is nothing to undo: any of them may lead.
 type elect struct{ base }
 
 func (e *elect) Check() error { return e.changes() }
@@ -67,7 +68,14 @@ func (e *elect) Start(ctx context.Context, rng *rand.Rand) ([]int, string, error
 		if err = e.s.c.Changes().Elect(ctx, p.Topic, p.ID, to); err != nil {
 			continue // it may be out of sync by now, or the controller be replaced: others may still move
 		}
-		moved = append(moved, fmt.Sprintf("%s/%d from node %d to node %d", p.Topic, p.ID, p.Leader, to))
+		what := fmt.Sprintf("%s/%d from node %d to node %d", p.Topic, p.ID, p.Leader, to)
+		if others := without(p.ISR, to); rng.IntN(2) == 0 {
+			on := oneOf(rng, others)
+			if err := e.s.c.Changes().Elect(ctx, p.Topic, p.ID, on); err == nil {
+				what, to = fmt.Sprintf("%s and on to node %d", what, on), on
+			}
+		}
+		moved = append(moved, what)
 		if !slices.Contains(ids, to) {
 			ids = append(ids, to)
 		}
