@@ -1,12 +1,14 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -52,14 +54,18 @@ func TrySubscription(ctx context.Context, seeds []string, client string, h *hist
 	defer m.close()
 	ctx, cancel := context.WithTimeout(ctx, tryJoinWithin)
 	defer cancel()
+	var last error
 	for len(m.moved()) == 0 {
 		err := func() error {
 			ctx, cancel := context.WithTimeout(ctx, pollWithin)
 			defer cancel()
 			return m.poll(ctx, pollMost, func(read) {})
 		}()
-		if err == nil {
-			err = ctx.Err()
+		if kerr.IsRetriable(err) { // a cluster that had no group yet has its coordinators to find first; the client asks again
+			err, last = nil, err
+		}
+		if err == nil && ctx.Err() != nil {
+			err = cmp.Or(last, ctx.Err())
 		}
 		if err != nil {
 			return false, fmt.Errorf("the cluster knows the requests of consumer groups, but none gives its only member anything: %w", err)
