@@ -92,7 +92,7 @@ func committedBy(err error) outcome {
 	return unknown
 }
 
-func (p *franzProducer) close() { p.client.Close() }
+func (p *franzProducer) close() { ended(p.client.Close) }
 
 // refusedBefore says that a broker refused a record before it appended anything. After a repeat it would say nothing of the
 // first try; and a leader that is deposed while a record waits says NOT_LEADER_OR_FOLLOWER, though it has it.
@@ -162,4 +162,25 @@ func (c *franzConsumer) ends(ctx context.Context, of []place, each func(place, i
 	})
 }
 
-func (c *franzConsumer) close() { c.client.Close() }
+func (c *franzConsumer) close() { ended(c.client.Close) }
+
+// closeWithin bounds the end of a client. Leaving a group takes up to a join and a request.
+const closeWithin = 20 * time.Second
+
+// ended says whether a client's end came in time. One that does not is left behind: it reads nothing for anybody any more. In
+// franz-go the end of a consumer waits for offsets that were asked for, which a cluster that is broken may never tell.
+func ended(end func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		end()
+	}()
+	t := time.NewTimer(closeWithin)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}

@@ -190,4 +190,4 @@ func (m *franzMember) moved() []place {
 
 // close leaves the group, so that the others need not wait for the end of its session. franz-go ends a join that is under way
 // before: it waits for about joinWithin, and for requestWithin for the answer of a coordinator that is not there.
-func (m *franzMember) close() { m.client.Close() }
+func (m *franzMember) close() { ended(m.client.Close) }
