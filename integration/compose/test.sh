@@ -45,7 +45,6 @@ $COMPOSE kill -s SIGKILL "n$leader" >/dev/null 2>&1
 say "killed the leader's container, n$leader"
 wait $writer
 cw verify across "$tmp/acked"
-$COMPOSE up -d --no-build >/dev/null 2>&1
 integration/compose/up.sh
 say "down, and up with new addresses"
 $COMPOSE down >/dev/null 2>&1
