@@ -445,7 +445,6 @@ func TestLog_ALogCutToItsStartTakesTheBatchThatTheStartLiesIn(t *testing.T) {
 	}
 }
 
-// TestEpochs_BatchesStandOverTheFile: an undone cut leaves an epoch in the file where older batches lie.
 // A power cut may leave older records than those before the log start, and their epochs: neither is the log's any more.
 func TestLog_OfALogThatLostAllButItsStartOnlyTheStartIsKnown(t *testing.T) {
 	d := newTestDir(t)
@@ -468,6 +467,7 @@ func TestLog_OfALogThatLostAllButItsStartOnlyTheStartIsKnown(t *testing.T) {
 	}
 }
 
+// TestEpochs_BatchesStandOverTheFile: an undone cut leaves an epoch in the file where older batches lie.
 func TestEpochs_BatchesStandOverTheFile(t *testing.T) {
 	for _, c := range []struct {
 		file, batches epochs
