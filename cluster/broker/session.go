@@ -66,9 +66,8 @@ type session struct {
 	offline  atomic.Bool // the only log directory is gone
 
 	begun time.Time
-	heard atomic.Int64  // when the controller last answered a heartbeat: nanoseconds since begun
-	sent  atomic.Int64  // when the last heartbeat that was answered had been sent, likewise; 0: none was
-	known atomic.Uint64 // the index that its answer named
+	heard atomic.Int64 // when the controller last answered a heartbeat: nanoseconds since begun
+	last  atomic.Pointer[answeredHeartbeat]
 
 	wanted  []record.PartitionID // partitions that the controller asked about; of run
 	kick    chan struct{}        // holds one token: send a heartbeat now
@@ -137,12 +136,22 @@ func (s *session) registerOnce(ctx context.Context) (int64, error) {
 	}
 }
 
-// sure says that no controller can have fenced this process yet, and that all is replayed here that the controller had
-// decided when it last answered. A session counts from when the last answered heartbeat was sent, or from as much earlier as a
+// answeredHeartbeat is what the last answered heartbeat tells of this session.
+type answeredHeartbeat struct {
+	sent   time.Duration // since begun
+	fenced bool
+	index  uint64 // of the metadata that the controller answered by
+}
+
+// lives says that no controller can have fenced this process yet, and names the index of the metadata that the controller
+// last answered by. A session counts from when the last answered heartbeat was sent, or from as much earlier as a
 // controller may have been deposed without knowing it: timeout is the session's less raft's lease.
-func (s *session) sure(timeout time.Duration) bool {
-	sent := s.sent.Load()
-	return sent > 0 && time.Since(s.begun)-time.Duration(sent) < timeout && s.index.Load() >= s.known.Load() && !s.fenced.Load()
+func (s *session) lives(timeout time.Duration) (index uint64, ok bool) {
+	a := s.last.Load()
+	if a == nil || a.fenced || time.Since(s.begun)-a.sent >= timeout {
+		return 0, false
+	}
+	return a.index, true
 }
 
 // wake sends a heartbeat soon.
@@ -231,19 +240,18 @@ func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err
 		return 0, err
 	}
 	s.heard.Store(int64(time.Since(s.begun)))
-	s.sent.Store(int64(sent))
 	if was := s.fenced.Swap(resp.IsFenced); was != resp.IsFenced {
 		s.log.Info("fencing changed", "before", was, "after", resp.IsFenced)
 	}
 	if resp.ShouldShutdown {
 		s.once.Do(func() { close(s.drained) })
 	}
-	return s.answered(resp, r)
+	return s.answered(sent, resp, r)
 }
 
 // answered takes what rides on an answer. A partition that the controller asks about waits for its report: the next
 // heartbeat follows at once, or after a pause where the last one could not tell.
-func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse, r replicas) (next time.Duration, err error) {
+func (s *session) answered(sent time.Duration, resp *kmsg.BrokerHeartbeatResponse, r replicas) (next time.Duration, err error) {
 	before := len(s.wanted)
 	s.wanted = nil
 	var decoded error
@@ -257,7 +265,7 @@ func (s *session) answered(resp *kmsg.BrokerHeartbeatResponse, r replicas) (next
 			return
 		}
 		s.wanted = a.WantReports
-		s.known.Store(a.Index)
+		s.last.Store(&answeredHeartbeat{sent: sent, fenced: resp.IsFenced, index: a.Index})
 		r.HandOver(a.Handovers)
 	})
 	switch {

@@ -261,9 +261,7 @@ func (b *Broker) openReplicas(secret []byte) error {
 		NodeID: b.cfg.Node.ID, Dir: b.dir, Controller: b.up, Dial: b.dialer(secret), Config: b.logConfig,
 		LagMax: c.LagTimeMax.Std(), FetchWaitMax: c.FetchWaitMax.Std(), FetchMaxBytes: int32(min(c.FetchMaxBytes.Int64(), maxFetchBytes)),
 		Logger: b.log.With("component", "replica"), Registerer: b.registry, Delay: b.fetchDelay(),
-		Sure: func() bool {
-			return b.session.sure(b.cfg.Cluster.SessionTimeout.Std() - b.cfg.Raft.HeartbeatTimeout.Std())
-		},
+		Sure: b.sureToLead,
 	})
 	return err
 }

@@ -118,7 +118,7 @@ func (p *Partition) read(q *partition.FetchPartition, committed bool, left int64
 			return 0, true
 		}
 	}
-	if q.FetchOffset > end && !p.node.sure() {
+	if q.FetchOffset > end && !p.node.sureToLead(p.id, epoch) {
 		// Another node may lead and have more. A client that is told that its offset is out of range gives its position up.
 		refuseFetch(a, partition.ErrNotLeader)
 		p.hinted(a)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -457,6 +458,37 @@ func TestConsumersWaitForCommittedRecords(t *testing.T) {
 	r = c.nodes[2].m.Fetch(context.Background(), &partition.FetchRequest{ReplicaID: -1, Partitions: []partition.FetchPartition{{ID: record.PartitionID{Topic: c.topic}, CurrentLeaderEpoch: -1, LastFetchedEpoch: -1}}}).Wait(context.Background())
 	require.ErrorIs(t, r.Answers[0].Err, partition.ErrNotLeader)
 	require.EqualValues(t, 1, r.Answers[0].Leader)
+}
+
+// TestALeaderThatMayBeDeposedTellsNobodyThatAnOffsetIsBeyondItsEnd: another leader may have committed up to there.
+func TestALeaderThatMayBeDeposedTellsNobodyThatAnOffsetIsBeyondItsEnd(t *testing.T) {
+	var sure atomic.Bool
+	var asked record.PartitionID
+	var in int32
+	c := newLive(t, func(o *Options) {
+		o.Sure = func(id record.PartitionID, epoch int32) bool { asked, in = id, epoch; return sure.Load() }
+	}, 1)
+	c.create(1, []int32{1})
+	for i := range 3 {
+		c.write(0, i, partition.AcksAll)
+	}
+	n := c.nodes[1]
+	fetch := func(offset int64) error {
+		r := n.m.Fetch(context.Background(), &partition.FetchRequest{ReplicaID: -1, MinBytes: 1, MaxBytes: 1 << 20,
+			Partitions: []partition.FetchPartition{{ID: record.PartitionID{Topic: c.topic}, FetchOffset: offset, LastFetchedEpoch: -1, CurrentLeaderEpoch: -1, MaxBytes: 1 << 20}}}).Wait(context.Background())
+		defer r.Release()
+		return r.Answers[0].Err
+	}
+	require.ErrorIs(t, fetch(4), partition.ErrNotLeader)
+	require.Equal(t, record.PartitionID{Topic: c.topic}, asked)
+	require.Equal(t, n.m.record(asked).LeaderEpoch, in)
+	require.NoError(t, fetch(3), "its end is where the next record will be")
+	require.NoError(t, fetch(0))
+	_, err := n.m.DeleteRecords(context.Background(), asked, 2)
+	require.NoError(t, err)
+	require.ErrorIs(t, fetch(1), record.ErrOffsetOutOfRange, "what was deleted is gone everywhere")
+	sure.Store(true)
+	require.ErrorIs(t, fetch(4), record.ErrOffsetOutOfRange)
 }
 
 func TestDeleteRecordsReachesEveryReplica(t *testing.T) {

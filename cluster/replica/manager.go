@@ -74,11 +74,11 @@ func NewManager(opt Options) (*Manager, error) {
 	return m, nil
 }
 
-func (m *Manager) now() time.Time             { return m.opt.Now() }
-func (m *Manager) brokerEpoch() int64         { return m.be.Load() }
-func (m *Manager) image() *metadata.Image     { return m.img.Load() }
-func (m *Manager) brokers() partition.Brokers { return m.img.Load() }
-func (m *Manager) sure() bool                 { return m.opt.Sure() }
+func (m *Manager) now() time.Time                                     { return m.opt.Now() }
+func (m *Manager) brokerEpoch() int64                                 { return m.be.Load() }
+func (m *Manager) image() *metadata.Image                             { return m.img.Load() }
+func (m *Manager) brokers() partition.Brokers                         { return m.img.Load() }
+func (m *Manager) sureToLead(id record.PartitionID, epoch int32) bool { return m.opt.Sure(id, epoch) }
 
 // record is the record of a partition in the image acted on; nil if it is in none.
 func (m *Manager) record(id record.PartitionID) *metadata.Partition {

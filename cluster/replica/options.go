@@ -11,6 +11,7 @@ import (
 	"cordwood/fsm/metadata"
 	"cordwood/fsm/partition"
 	"cordwood/logstore"
+	"cordwood/logstore/record"
 )
 
 // Controller is how this node reaches the active controller.
@@ -54,9 +55,9 @@ type Options struct {
 	Workers       int           // 4: logs opened and created at the same time
 	// Delay is how long this node waits before it acts on a leader's answer, for tests of slow replicas; nil: not at all.
 	Delay func() time.Duration
-	// Sure says that this node's session lives for certain and that it knows what the controller knew when it last answered:
-	// nobody else can have been made leader of what it leads. Any goroutine may ask; nil: always.
-	Sure func() bool
+	// Sure says that this node led a partition in an epoch when the controller last answered it, and that its session lives
+	// for certain: nobody else can have been elected for its silence. Any goroutine may ask; nil: always.
+	Sure func(id record.PartitionID, epoch int32) bool
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -73,7 +74,7 @@ func (o *Options) defaults() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Sure == nil {
-		o.Sure = func() bool { return true }
+		o.Sure = func(record.PartitionID, int32) bool { return true }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

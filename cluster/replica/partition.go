@@ -20,8 +20,8 @@ import (
 type node interface {
 	now() time.Time
 	brokers() partition.Brokers
-	// sure says that nobody else can have been made leader of what this node leads.
-	sure() bool
+	// sureToLead says that no controller can have made another node leader for this one's silence, or had when it last answered.
+	sureToLead(id record.PartitionID, epoch int32) bool
 	// propose, certify, finish and ready queue for the controller.
 	propose(c *metadata.PartitionChange)
 	certify(c metadata.Certification)

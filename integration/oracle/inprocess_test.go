@@ -22,8 +22,8 @@ func TestAnswersAreThoseOfARecordedKafka(t *testing.T) {
 			r.extra = known.extra
 			r.wait = 5 * time.Second // for what never comes, such as coordinators; nothing here takes as long
 			r.play(scenarios[n])
-			if d, _ := diff(n, want, r.steps, known.meant, false); d > 0 {
-				t.Errorf("%d of %d steps differ; run with -v to see them", d, len(r.steps))
+			if d, _ := diff(n, want, r.steps, known.meant, false); len(d) > 0 {
+				t.Errorf("%d of %d steps differ: %q; run with -v to see how", len(d), len(r.steps), d)
 			}
 			for _, m := range known.meant {
 				if m.scenario == n && !m.used {

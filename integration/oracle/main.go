@@ -36,6 +36,9 @@ import (
 	"sync"
 )
 
+// repeated bounds the names of differing steps that are printed at last, for logs of which only the end is kept.
+const repeated = 20
+
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Println("usage: oracle record|compare|list ...")
@@ -101,11 +104,12 @@ func record(addr, out string, names []string) {
 	}
 }
 
-// compare asks, so many scenarios at once, prints what differs from the recorded answers without being explained, and
-// counts it.
+// compare asks, so many scenarios at once, prints what differs from the recorded answers without being explained, at last
+// the names of those steps once more, and counts them.
 func compare(addr, fixtures string, names []string, known differences, atOnce int, verbose bool) (differ int) {
 	runs := playAll(addr, names, known, atOnce)
 	steps, silent := 0, 0
+	var named []string
 	for i, n := range names {
 		want, err := recorded(fixtures, n, known)
 		if err != nil {
@@ -115,14 +119,20 @@ func compare(addr, fixtures string, names []string, known differences, atOnce in
 		}
 		r := runs[i]
 		d, e := diff(n, want, r.steps, known.meant, verbose)
-		steps, differ, silent = steps+len(r.steps), differ+d, silent+e
-		fmt.Printf("%-28s %d steps, %d differ, %d explained\n", n, len(r.steps), d, e)
+		steps, differ, silent = steps+len(r.steps), differ+len(d), silent+e
+		fmt.Printf("%-28s %d steps, %d differ, %d explained\n", n, len(r.steps), len(d), e)
+		for _, step := range d {
+			named = append(named, n+": "+step)
+		}
 	}
 	for _, m := range known.meant {
 		if !m.used && slices.Contains(names, m.scenario) {
 			fmt.Printf("%s: the line on %q explains nothing\n", m.scenario, m.step)
 			differ++
 		}
+	}
+	for _, name := range named[:min(len(named), repeated)] {
+		fmt.Println("differs:", name)
 	}
 	fmt.Printf("steps %d differ %d explained %d\n", steps, differ, silent)
 	return differ
@@ -237,8 +247,9 @@ func readExplained(file string) differences {
 	return d
 }
 
-// diff prints the steps of got that do not answer as want does, and those that are missing; it counts them and the explained ones.
-func diff(scenario string, want, got []Step, meant []*meantDifference, verbose bool) (differ, explained int) {
+// diff prints the steps of got that do not answer as want does, and those that are missing; it names them and counts the
+// explained ones.
+func diff(scenario string, want, got []Step, meant []*meantDifference, verbose bool) (differ []string, explained int) {
 	allowed := func(step string) bool {
 		for _, m := range meant {
 			if m.scenario == scenario && m.pattern.MatchString(step) {
@@ -250,7 +261,7 @@ func diff(scenario string, want, got []Step, meant []*meantDifference, verbose b
 				return true
 			}
 		}
-		differ++
+		differ = append(differ, step)
 		return false
 	}
 	byName := map[string]Step{}
