@@ -66,8 +66,8 @@ type session struct {
 	offline  atomic.Bool // the only log directory is gone
 
 	begun time.Time
-	heard atomic.Int64 // when the controller last answered a heartbeat: nanoseconds since begun
-	last  atomic.Pointer[answeredHeartbeat]
+	heard atomic.Int64                      // when the controller last answered a heartbeat: nanoseconds since begun
+	last  atomic.Pointer[answeredHeartbeat] // nil: none was answered in this session
 
 	wanted  []record.PartitionID // partitions that the controller asked about; of run
 	kick    chan struct{}        // holds one token: send a heartbeat now
@@ -235,6 +235,7 @@ func (s *session) beat(ctx context.Context, r replicas) (next time.Duration, err
 	}
 	switch {
 	case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
+		s.last.Store(nil) // the session that it told of is over
 		return s.interval, s.again(ctx)
 	case err != nil:
 		return 0, err

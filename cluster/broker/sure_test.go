@@ -1,15 +1,20 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"cordwood/fsm/metadata"
 	"cordwood/logstore/record"
+	"cordwood/transport/api"
 )
 
 func TestASessionLivesOnlyWhileNobodyCanHaveFencedIt(t *testing.T) {
@@ -28,6 +33,60 @@ func TestASessionLivesOnlyWhileNobodyCanHaveFencedIt(t *testing.T) {
 	s.last.Store(&answeredHeartbeat{sent: ago(2 * time.Minute), index: 7})
 	_, ok = s.lives(time.Minute)
 	require.False(t, ok, "the session may be over")
+}
+
+// scriptedController answers each heartbeat by a function.
+type scriptedController struct {
+	api.Controller
+	answer func(resp *kmsg.BrokerHeartbeatResponse)
+}
+
+func (c scriptedController) BrokerHeartbeat(_ context.Context, req *kmsg.BrokerHeartbeatRequest, _ <-chan struct{}) *kmsg.BrokerHeartbeatResponse {
+	resp := req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+	c.answer(resp)
+	return resp
+}
+
+func TestASessionCountsFromWhenAnAnsweredHeartbeatWasSentAndEndsWhenTheControllerSaysSo(t *testing.T) {
+	c := &scriptedController{}
+	leader := &leaderIs{}
+	leader.Store(1)
+	s := newSession(&upstream{node: 1, controller: c, metadata: leader}, time.Hour,
+		func() (*kmsg.BrokerRegistrationRequest, error) { return nil, errors.New("not now") }, slog.New(slog.DiscardHandler))
+	s.epoch.Store(7)
+	var arrived time.Duration
+	index, fenced := uint64(7), true
+	c.answer = func(resp *kmsg.BrokerHeartbeatResponse) {
+		arrived = time.Since(s.begun)
+		resp.IsFenced = fenced
+		answer := metadata.HeartbeatAnswer{Index: index}
+		resp.UnknownTags.Set(metadata.TagHeartbeatAnswer, answer.Encode())
+	}
+	_, err := s.beat(t.Context(), noReplicas{})
+	require.NoError(t, err)
+	_, ok := s.lives(time.Hour)
+	require.False(t, ok, "it is fenced")
+	index, fenced = 9, false
+	_, err = s.beat(t.Context(), noReplicas{})
+	require.NoError(t, err)
+	known, ok := s.lives(time.Hour)
+	require.True(t, ok)
+	require.EqualValues(t, 9, known)
+	require.LessOrEqual(t, s.last.Load().sent, arrived, "not from when the answer came")
+
+	c.answer = func(resp *kmsg.BrokerHeartbeatResponse) { resp.ErrorCode = kerr.NotController.Code }
+	_, err = s.beat(t.Context(), noReplicas{})
+	require.Error(t, err)
+	_, ok = s.lives(time.Hour)
+	require.True(t, ok, "who is not the controller ends no session")
+	for _, over := range []*kerr.Error{kerr.StaleBrokerEpoch, kerr.BrokerIDNotRegistered} {
+		s.last.Store(&answeredHeartbeat{sent: time.Since(s.begun), index: 9})
+		c.answer = func(resp *kmsg.BrokerHeartbeatResponse) { resp.ErrorCode = over.Code }
+		_, err = s.beat(t.Context(), noReplicas{})
+		require.ErrorContains(t, err, "not now")
+		_, ok = s.lives(time.Hour)
+		require.False(t, ok, "%v", over)
+	}
 }
 
 // TestANodeLedAsOfAnIndex that its image has reached, where it says so, and not before or after.
